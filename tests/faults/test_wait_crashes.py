@@ -20,9 +20,9 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunStatus, encode, job_of
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRuns
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire
@@ -144,9 +144,9 @@ async def test_a_job_that_was_given_up_does_not_end_a_run_that_waits_since(confi
         run = await waiting_run(connection)
         before = encode(structs.replace(job_of(run.snapshot, None), generation=0))
         sequence = await publish_acked(connection, "pyoco.work.default", before)
-        mender = RunRepairer(connection)
-        last = UndeliverableJobs(mender, QueuedRuns(connection))
-        given_up = ExhaustedDeliveries(mender, OpenRuns(), last, SilenceThresholds.of(config))
+        unowned_runs = UnownedRuns(connection)
+        last = UndeliverableJobs(unowned_runs, QueuedRuns(connection))
+        given_up = ExhaustedDeliveries(unowned_runs, OpenRuns(), last, SilenceThresholds.of(config))
         assert await given_up.settle(ExhaustedJob(1, sequence, 20))
         assert await run.now() == run.snapshot
         assert await run.jobs() == []

@@ -63,7 +63,7 @@ class Gateway:
                 self.connection,
                 self.listing.lists,
                 self.listing.open_runs,
-                self.sweeper.repairer,
+                self.sweeper.unowned_runs,
                 self.sweeper.undeliverable_jobs,
             )
         )
@@ -136,7 +136,7 @@ class Gateway:
         return service
 
     def _release_delayed_starts(self) -> None:
-        starts = DelayedStarts(self.sweeper.repairer, self.listing.open_runs, self.connection.urgent)
+        starts = DelayedStarts(self.sweeper.unowned_runs, self.listing.open_runs, self.connection.urgent)
         self.timekeeper.add(starts)
 
         def on_scheduled(run_id: str, start_at: float) -> None:

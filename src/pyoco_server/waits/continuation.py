@@ -22,8 +22,8 @@ from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.records.runs.run_models import PARKED, OpenWait, RunSnapshot, RunStatus
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.waits.wait_models import Actor, WaitEvent, WaitRecord, WaitState
+from pyoco_server.runs.lifecycle.unowned_runs import Ending, UnownedRuns
 from pyoco_server.runs.lifecycle.waiting_state import without_decided
-from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from pyoco_server.waits.wait_event_outbox import close_wait, flush_outbox, publish_outbox, write_transition
 from pyoco_server.waits.wait_transitions import (
     RUN_ENDED,
@@ -53,7 +53,7 @@ class Continuations:
         self._urgent = connection.urgent if in_background else None
         self._waits = WaitStore(connection)
         self._events = WaitEvents(connection)
-        self._repairer = RunRepairer(connection)
+        self._unowned_runs = UnownedRuns(connection)
         self._unreadable = connection.unreadable
 
     async def write_transition(
@@ -76,12 +76,12 @@ class Continuations:
 
     async def read_parked_run(self, run_id: str) -> StoredRun | None:
         """The run as the leader knows it, if it is parked."""
-        stored = await self._repairer.stored(run_id)
+        stored = await self._unowned_runs.stored(run_id)
         return stored if stored is not None and stored.snapshot.status.parked else None
 
     async def parked_as_known(self, run_ids: Sequence[str]) -> dict[str, StoredRun]:
         """The parked ones of these runs as any replica knows them; each may have been written since."""
-        found = await self._repairer.signed_runs(run_ids)
+        found = await self._unowned_runs.signed_runs(run_ids)
         return {run_id: run for run_id, run in found.items() if run.snapshot.status.parked}
 
     async def continue_run(
@@ -99,7 +99,7 @@ class Continuations:
         """
         seen = 0
         stored = known_run if decided is not None and _waits_only_for(known_run, decided) else None
-        stored = stored or await self._repairer.stored(run_id)
+        stored = stored or await self._unowned_runs.stored(run_id)
         while stored is not None and stored.revision != seen:
             if stored.snapshot.status.terminal:
                 await self.close_waits(run_id)
@@ -115,7 +115,7 @@ class Continuations:
                 return True
             # The run was written since, or its end cannot be written at all.
             seen = stored.revision
-            stored = await self._repairer.stored(run_id)
+            stored = await self._unowned_runs.stored(run_id)
         return False
 
     async def _try_continue(
@@ -130,13 +130,13 @@ class Continuations:
                 return True
             if not job_is_queued:
                 await self._give_way()
-                await self._repairer.publish_continuation(stored)
+                await self._unowned_runs.publish_continuation(stored)
         changed = without_decided(stored.snapshot, waits, lost)
         if changed is stored.snapshot:
             return True
         await self._give_way()
         try:
-            await self._repairer.store.replace(changed, revision=stored.revision)
+            await self._unowned_runs.store.replace(changed, revision=stored.revision)
         except RevisionConflict:
             return False
         return True
@@ -160,7 +160,7 @@ class Continuations:
 
     async def _has_ended(self, run_id: str) -> bool:
         try:
-            stored = await self._repairer.store.get_from_leader(run_id)
+            stored = await self._unowned_runs.store.get_from_leader(run_id)
         except UnreadableRecord:
             return False
         return stored is None or stored.snapshot.status.terminal
@@ -172,7 +172,7 @@ class Continuations:
             unanswered_text(missed),
             unanswered=frozenset(wait.task for wait in missed),
         )
-        return await self._repairer.end(stored, ending)
+        return await self._unowned_runs.end(stored, ending)
 
     async def _read_or_reopen_waits(
         self, snapshot: RunSnapshot, decided: WaitRecord | None

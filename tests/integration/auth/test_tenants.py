@@ -11,7 +11,7 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.run_models import Reason, RunStatus, new_run_id
-from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
+from pyoco_server.runs.lifecycle.unowned_runs import Ending, UnownedRuns
 from tests.integration.submit.test_rerun import YAML
 from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.stored_runs import ended, signed, snapshot, write
@@ -169,8 +169,8 @@ async def test_a_dead_letter_belongs_to_the_tenant_of_its_run(
         assert (await acme.ends(unreadable.run_id))["reason"] == "invalid_job"
     stored = await acme.inside.runs.store.get_from_leader(swept.run_id)
     assert stored is not None
-    repairer = RunRepairer(acme.inside.connection)
-    assert await repairer.end(stored, Ending(RunStatus.FAILED, Reason.TIMEOUT, "too long"))
+    unowned_runs = UnownedRuns(acme.inside.connection)
+    assert await unowned_runs.end(stored, Ending(RunStatus.FAILED, Reason.TIMEOUT, "too long"))
     for run_id in (failing, unreadable.run_id, swept.run_id):
         await letter_of(acme, run_id)
     assert (await tenants.rival.json("/dlq"))["items"] == []

@@ -25,8 +25,8 @@ from pyoco_server.errors import (
 from pyoco_server.records.runs.run_models import DeliveryId, RunStatus, TaskStatus, new_run_id
 from pyoco_server.records.waits.wait_models import Actor, Decision, WaitState, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, AnswerReceipt
 from tests.support.broker.connections import connected
@@ -141,15 +141,15 @@ async def test_a_worker_that_claims_the_run_wins_over_its_update(
     connection: Connection, answers: AnswerHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)
-    publish = RunRepairer.publish_continuation
+    publish = UnownedRuns.publish_continuation
 
-    async def publish_and_claim(self: RunRepairer, stored: StoredRun) -> None:
+    async def publish_and_claim(self: UnownedRuns, stored: StoredRun) -> None:
         await publish(self, stored)
         await run.becomes(
             status=RunStatus.RUNNING, delivery=DeliveryId(9, 1), open_waits=[], wait_message=None
         )
 
-    monkeypatch.setattr(RunRepairer, "publish_continuation", publish_and_claim)
+    monkeypatch.setattr(UnownedRuns, "publish_continuation", publish_and_claim)
     await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
     now = await run.now()
     assert (now.status, now.delivery) == (RunStatus.RUNNING, (9, 1))
@@ -166,7 +166,7 @@ async def test_each_of_ten_answers_continues_the_run(connection: Connection, ans
 
 async def test_the_flow_yaml_goes_with_the_job(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, workflow_yaml_sha256=sha256(b"version: 1").hexdigest())
-    await answers._continuations._repairer.journal.keep_document("default", run.run_id, b"version: 1")
+    await answers._continuations._unowned_runs.journal.keep_document("default", run.run_id, b"version: 1")
     await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
     [job] = await run.jobs()
     assert job.workflow_yaml == "version: 1"

@@ -19,8 +19,8 @@ from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.sweep.delayed_starts import DelayedStarts
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 from tests.support.broker.nats_server import NatsServer
 from tests.support.clocks import advance_server_clock
 from tests.support.inspection import queue_is_empty
@@ -258,18 +258,18 @@ async def test_each_write_of_a_release_gives_way_to_submits(
         stored.append((run.snapshot.status, await messages_in_queue(own_gateway)))
 
     monkeypatch.setattr(connection.urgent, "give_way", give_way)
-    assert await RunRepairer(connection).release(run_id, time.time() + 2 * HOUR)
+    assert await UnownedRuns(connection).release(run_id, time.time() + 2 * HOUR)
     assert stored == [(RunStatus.SCHEDULED, 0), (RunStatus.PENDING, 0)]
 
 
 async def test_a_release_that_another_has_done_is_none(own_gateway: RunningGateway) -> None:
     run_id = await held(own_gateway)
-    repairer = RunRepairer(own_gateway.inside.connection)
+    unowned_runs = UnownedRuns(own_gateway.inside.connection)
     now = time.time()
-    assert not await repairer.release(run_id, now)
-    results = await asyncio.gather(*(repairer.release(run_id, now + 2 * HOUR) for _ in range(5)))
+    assert not await unowned_runs.release(run_id, now)
+    results = await asyncio.gather(*(unowned_runs.release(run_id, now + 2 * HOUR) for _ in range(5)))
     assert sorted(results) == [False] * 4 + [True]
-    assert not await repairer.release(str(uuid4()), now)
+    assert not await unowned_runs.release(str(uuid4()), now)
     assert await messages_in_queue(own_gateway) == 1
     stored = await RunStore(own_gateway.inside.connection).get(run_id)
     assert stored is not None
@@ -279,13 +279,13 @@ async def test_a_release_that_another_has_done_is_none(own_gateway: RunningGatew
 async def test_a_release_does_not_depend_on_a_replica_that_lags(own_gateway: RunningGateway) -> None:
     run_id, now = await held(own_gateway), time.time() + 2 * HOUR
     store = RunStore(own_gateway.inside.connection)
-    repairer = RunRepairer(own_gateway.inside.connection)
-    read = (await repairer.signed_runs([run_id]))[run_id]
+    unowned_runs = UnownedRuns(own_gateway.inside.connection)
+    read = (await unowned_runs.signed_runs([run_id]))[run_id]
     await store.replace(structs.replace(read.snapshot, updated_at=1.0), revision=read.revision)
-    assert await repairer.release(run_id, now, read)
+    assert await unowned_runs.release(run_id, now, read)
     assert await messages_in_queue(own_gateway) == 1
     # The same once more: it is neither scheduled nor queued again.
-    assert not await repairer.release(run_id, now, read)
+    assert not await unowned_runs.release(run_id, now, read)
     assert await messages_in_queue(own_gateway) == 1
 
 

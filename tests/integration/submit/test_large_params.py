@@ -13,7 +13,7 @@ from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import RunStatus, encode
-from pyoco_server.runs.sweep.run_repair import RunRepairer
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from tests.integration.submit.test_rerun import rerun
 from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.journals import journalled_runs
@@ -79,10 +79,10 @@ async def test_the_sweep_publishes_a_lost_job_with_all_params(own_gateway: Runni
     job = await queued_job(own_gateway)
     context = own_gateway.inside.connection.client.jetstream()
     await context.purge_stream(own_gateway.inside.config.work_stream)
-    repairer = RunRepairer(own_gateway.inside.connection)
-    stored = await repairer.stored(run_id)
+    unowned_runs = UnownedRuns(own_gateway.inside.connection)
+    stored = await unowned_runs.stored(run_id)
     assert stored is not None
-    await repairer.republish_job(stored)
+    await unowned_runs.republish_job(stored)
     assert await queued_job(own_gateway) == job
     assert await executed(own_gateway, run_id) == "day: 20000"
 
@@ -109,25 +109,25 @@ async def test_a_run_that_an_older_worker_has_written_is_repeated_and_queued_aga
     assert (job.params, job.params_sha256, job.keep_answers) == (PARAMS, DIGEST, True)
 
     await dropped_by_an_older_worker(own_gateway, run_id)
-    repairer = RunRepairer(connection)
-    stored = await repairer.stored(run_id)
+    unowned_runs = UnownedRuns(connection)
+    stored = await unowned_runs.stored(run_id)
     assert stored is not None
     await connection.client.jetstream().purge_stream(own_gateway.inside.config.work_stream)
-    await repairer.republish_job(stored)
+    await unowned_runs.republish_job(stored)
     assert await queued_job(own_gateway) == job
     # The signature still says what was accepted.
     forged = structs.replace(stored.snapshot, params={**PARAMS, "name": "night"})
-    assert not await repairer.signatures.is_authentic(structs.replace(stored, snapshot=forged))
+    assert not await unowned_runs.signatures.is_authentic(structs.replace(stored, snapshot=forged))
 
 
 async def test_large_params_that_are_lost_fail_a_run_and_refuse_a_rerun(own_gateway: RunningGateway) -> None:
     run_id = await own_gateway.submit("measure", params=PARAMS)
     connection = own_gateway.inside.connection
     await Journal(connection).remove(run_id)
-    repairer = RunRepairer(connection)
-    stored = await repairer.stored(run_id)
+    unowned_runs = UnownedRuns(connection)
+    stored = await unowned_runs.stored(run_id)
     assert stored is not None
-    await repairer.republish_job(stored)
+    await unowned_runs.republish_job(stored)
     ended = await own_gateway.get(run_id, include="full")
     assert (ended["status"], ended["reason"]) == ("FAILED", "invalid_job")
     assert "file of params was not kept" in ended["error"]

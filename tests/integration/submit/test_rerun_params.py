@@ -8,7 +8,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpError
 from pyoco_server.nats_client import PyocoNatsClient
 from pyoco_server.records.runs.run_models import RunStatus, encode
-from pyoco_server.runs.sweep.run_repair import RunRepairer
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from tests.integration.submit.test_large_params import DIGEST, PARAMS, executed
 from tests.integration.submit.test_rerun import FAILED_TASKS, YAML, end, rerun, reruns
 from tests.integration.submit.test_submit import queued_job
@@ -133,10 +133,10 @@ async def test_large_params_are_stored_beside_the_run(own_gateway: RunningGatewa
     job = await queued_job(own_gateway)
     assert (job.run_id, job.params) == (accepted["run_id"], PARAMS)
     # The signature is that of the new params.
-    repairer = RunRepairer(own_gateway.inside.connection)
-    stored = await repairer.stored(accepted["run_id"])
+    unowned_runs = UnownedRuns(own_gateway.inside.connection)
+    stored = await unowned_runs.stored(accepted["run_id"])
     assert stored is not None
-    assert await repairer.signatures.is_authentic(stored)
+    assert await unowned_runs.signatures.is_authentic(stored)
 
     large = await end(own_gateway, accepted["run_id"])
     assert (await rerun(own_gateway, large, mode="failed", params=PARAMS))["params_changed"] is False

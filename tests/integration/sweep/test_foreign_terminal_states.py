@@ -9,7 +9,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import Reason, RunSnapshot, RunStatus, TaskStatus
-from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
+from pyoco_server.runs.lifecycle.unowned_runs import Ending, UnownedRuns
 from tests.support.inspection import dead_letters, queue_is_empty, worker_record
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
@@ -33,18 +33,18 @@ async def test_an_end_by_the_sweep_is_not_the_workers_own(
     release = tmp_path / "release"
     # The worker finds out only at its end.
     slow = replace(config, run_heartbeat_interval_sec=600.0, consumer_ack_wait_sec=600.0)
-    mender = RunRepairer(gateway.inside.connection)
+    unowned_runs = UnownedRuns(gateway.inside.connection)
     async with serving_worker(slow):
         run_id = await gateway.submit("waiting", params={"path": str(release)})
 
         async def task_is_stored() -> bool:
-            stored = await mender.stored(run_id)
+            stored = await unowned_runs.stored(run_id)
             return stored is not None and stored.snapshot.tasks == {"wait_for_file": TaskStatus.RUNNING}
 
         await eventually(task_is_stored, describe="its task is in the snapshot")
-        stored = await mender.stored(run_id)
+        stored = await unowned_runs.stored(run_id)
         assert stored is not None
-        assert await mender.end(stored, Ending(RunStatus.FAILED, Reason.TIMEOUT, "silent for too long"))
+        assert await unowned_runs.end(stored, Ending(RunStatus.FAILED, Reason.TIMEOUT, "silent for too long"))
         release.touch()
         assert await status_of_last_run(gateway, run_id) is None
     assert [letter["reason"] for letter in await dead_letters(gateway)] == ["timeout"]

@@ -119,7 +119,7 @@ async def test_a_run_that_makes_progress_is_not_touched(
     """Its owner writes between the decision and the repair."""
     run_id = await gateway.submit("noop")
     await CrashedWorker(replace(config, consumer_max_deliver=1)).take()
-    store = gateway.inside.sweeper.repairer.store
+    store = gateway.inside.sweeper.unowned_runs.store
     read = store.get_from_leader
     woken_at = 0.0
 

@@ -88,15 +88,15 @@ async def test_a_failed_repair_is_retried(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_gateway(config) as gateway:
-        repairer = gateway.inside.sweeper.repairer
-        republish_job, failures = repairer.republish_job, ["the first time"]
+        unowned_runs = gateway.inside.sweeper.unowned_runs
+        republish_job, failures = unowned_runs.republish_job, ["the first time"]
 
         async def fails_once(stored: StoredRun) -> str | None:
             if failures:
                 raise ValueError(failures.pop())
             return await republish_job(stored)
 
-        monkeypatch.setattr(repairer, "republish_job", fails_once)
+        monkeypatch.setattr(unowned_runs, "republish_job", fails_once)
         await store_without_job(gateway)
         await eventually_equals(lambda: messages_in_queue(gateway), 1, describe="its job is in the queue")
     assert [record.exc_text for record in caplog.records if "cannot repair a run" in record.message] != []

@@ -454,7 +454,7 @@ async def test_a_handover_that_nats_refuses_is_logged_with_the_cure(
         raise NatsForbidden("this user may not publish to $JS.ACK.PYOCO_WORK.x")
 
     handover = gateway.inside.takeover._handover
-    monkeypatch.setattr(handover._repairer.queue, "redeliver", refuse)
+    monkeypatch.setattr(handover._unowned_runs.queue, "redeliver", refuse)
     try:
         async with killable_worker(own_queue, "lost") as lost:
             await own_queue.submit("noop")

@@ -12,10 +12,10 @@ from pyoco_server.broker.queue.queued_runs import QueueCount
 from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import UnreadableRecord
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs, is_job_of
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import CheckLease
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, repair_for
 
 log = logging.getLogger(__name__)
@@ -25,13 +25,13 @@ class AckedJobRemoval:
     def __init__(
         self,
         connection: Connection,
-        repairer: RunRepairer,
+        unowned_runs: UnownedRuns,
         runs: OpenRuns,
         undeliverable_jobs: UndeliverableJobs,
         thresholds: SilenceThresholds,
     ) -> None:
         self._jobs = AckedJobs(connection)
-        self._repairer = repairer
+        self._unowned_runs = unowned_runs
         self._runs = runs
         self._undeliverable_jobs = undeliverable_jobs
         self._thresholds = thresholds
@@ -42,7 +42,7 @@ class AckedJobRemoval:
             await check_lease()
             head = head_of(message.data)
             try:
-                stored = await self._repairer.store.get_from_leader(head.run_id) if head.run_id else None
+                stored = await self._unowned_runs.store.get_from_leader(head.run_id) if head.run_id else None
             except UnreadableRecord:
                 # A newer version may read it, and knows whether the run needs the job.
                 continue
@@ -53,8 +53,8 @@ class AckedJobRemoval:
                 await self._undeliverable_jobs.replace(stored, message.sequence, why)
 
     async def _remove(self, message: StreamMessage, run_id: str) -> None:
-        await self._repairer.queue.remove(message.sequence)
-        self._repairer.actions["acked_job_removed"] += 1
+        await self._unowned_runs.queue.remove(message.sequence)
+        self._unowned_runs.actions["acked_job_removed"] += 1
         log.warning(
             "removed the message %d, which NATS had kept although it was acknowledged",
             message.sequence,
@@ -66,5 +66,5 @@ class AckedJobRemoval:
         run = self._runs.get(stored.snapshot.run_id)
         if run is None or run.revision != stored.revision:
             return False
-        limits = await self._repairer.queue.limits(run.state.tag)
+        limits = await self._unowned_runs.queue.limits(run.state.tag)
         return repair_for(run.state, run.silent_sec, limits, self._thresholds) is Repair.REQUEUE

@@ -13,8 +13,8 @@ from pyoco_server.aio.parallel import READ_TOGETHER, for_each_item
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.sweep.open_runs import OpenRuns
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ class DelayedStarts:
 
     name = "delayed starts"
 
-    def __init__(self, repairer: RunRepairer, runs: OpenRuns, urgent: UrgentWork) -> None:
-        self._repairer = repairer
+    def __init__(self, unowned_runs: UnownedRuns, runs: OpenRuns, urgent: UrgentWork) -> None:
+        self._unowned_runs = unowned_runs
         self._urgent = urgent
         self._runs = runs
         # The start and id of each. One that was cancelled or released is found out when its time comes.
@@ -60,11 +60,11 @@ class DelayedStarts:
     async def _release(self, run_ids: Sequence[str], now: float, left: dict[str, float]) -> None:
         """Release these, and take each that is done from `left`; NatsUnavailable ends it."""
         outages: list[NatsUnavailable] = []
-        read = await self._repairer.signed_runs(run_ids)
+        read = await self._unowned_runs.signed_runs(run_ids)
 
         async def release(run_id: str) -> bool:
             try:
-                await self._repairer.release(run_id, now, read.get(run_id))
+                await self._unowned_runs.release(run_id, now, read.get(run_id))
             except NatsUnavailable as error:
                 outages.append(error)
                 return False

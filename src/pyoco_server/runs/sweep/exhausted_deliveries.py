@@ -15,8 +15,8 @@ from pyoco_server.errors import UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.run_models import Job, Reason, RunSnapshot, RunStatus, decode_job
+from pyoco_server.runs.lifecycle.unowned_runs import Ending, UnownedRuns
 from pyoco_server.runs.sweep.open_runs import OpenRuns
-from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 
 log = logging.getLogger(__name__)
@@ -50,8 +50,8 @@ def is_job_of(sequence: int, generation: int, snapshot: RunSnapshot) -> bool:
 class UndeliverableJobs:
     """Ends or requeues a run whose job is not redelivered any more."""
 
-    def __init__(self, repairer: RunRepairer, queued: QueuedRuns) -> None:
-        self._repairer = repairer
+    def __init__(self, unowned_runs: UnownedRuns, queued: QueuedRuns) -> None:
+        self._unowned_runs = unowned_runs
         self._queued = queued
 
     async def settle(self, stored: StoredRun, sequence: int, deliveries: int) -> bool:
@@ -61,7 +61,7 @@ class UndeliverableJobs:
         """
         snapshot = stored.snapshot
         if not needs_new_job(snapshot, deliveries):
-            return await self._repairer.end(stored, exhausted_ending(snapshot, deliveries))
+            return await self._unowned_runs.end(stored, exhausted_ending(snapshot, deliveries))
         await self.replace(
             stored, sequence, "the deliveries of the run's job are exhausted: published a new one"
         )
@@ -71,28 +71,28 @@ class UndeliverableJobs:
         """Replace a message that is not delivered any more by a new job of the run."""
         snapshot = stored.snapshot
         # While the message of its last owner is there, a new one counts as its duplicate.
-        await self._repairer.queue.remove(sequence)
+        await self._unowned_runs.queue.remove(sequence)
         self._queued.forget(snapshot.run_id)
-        if subject := await self._repairer.republish_job(stored, replaces=sequence, why=why):
+        if subject := await self._unowned_runs.republish_job(stored, replaces=sequence, why=why):
             self._queued.add(snapshot.run_id, subject, generation=snapshot.generation)
 
 
 class ExhaustedDeliveries:
     def __init__(
         self,
-        repairer: RunRepairer,
+        unowned_runs: UnownedRuns,
         runs: OpenRuns,
         undeliverable_jobs: UndeliverableJobs,
         thresholds: SilenceThresholds,
     ) -> None:
-        self._repairer = repairer
+        self._unowned_runs = unowned_runs
         self._runs = runs
         self._undeliverable_jobs = undeliverable_jobs
         self._thresholds = thresholds
 
     async def settle(self, exhausted: ExhaustedJob) -> bool:
         """End or requeue the run of one advisory; false while its owner may be alive."""
-        message = await self._repairer.queue.message(exhausted.sequence)
+        message = await self._unowned_runs.queue.message(exhausted.sequence)
         if message is None:
             return True
         try:
@@ -100,25 +100,25 @@ class ExhaustedDeliveries:
         except UnreadableRecord as error:
             await self._report_invalid(message, exhausted, error.detail)
         else:
-            stored = await self._repairer.stored(job.run_id)
+            stored = await self._unowned_runs.stored(job.run_id)
             if stored is not None and is_job_of(exhausted.sequence, job.generation, stored.snapshot):
                 if await self._is_stale(job, stored.snapshot, exhausted):
                     return True
                 if not await self._settle_run(job, stored, exhausted):
                     return False
-        await self._repairer.queue.remove(exhausted.sequence)
+        await self._unowned_runs.queue.remove(exhausted.sequence)
         return True
 
     async def _is_stale(self, job: Job, snapshot: RunSnapshot, exhausted: ExhaustedJob) -> bool:
         """Whether the advisory is of an earlier stream, whose sequences are used again."""
         if snapshot.delivery is not None:
             return False
-        return not await self._repairer.queue.has_delivered(job.tag, exhausted.sequence)
+        return not await self._unowned_runs.queue.has_delivered(job.tag, exhausted.sequence)
 
     async def _settle_run(self, job: Job, stored: StoredRun, exhausted: ExhaustedJob) -> bool:
         """False while its owner may be alive, or if it was written since."""
         snapshot = stored.snapshot
-        limits = await self._repairer.queue.limits(job.tag)
+        limits = await self._unowned_runs.queue.limits(job.tag)
         if snapshot.delivery is not None and not was_handed_back(snapshot):
             silent_sec = self._runs.silent_sec(snapshot.run_id, stored.revision)
             if silent_sec < self._thresholds.exhausted_sec(limits):
@@ -133,7 +133,7 @@ class ExhaustedDeliveries:
         tag = message.subject.rpartition(".")[2]
         spec = Err.INVALID_JOB
         log.error("%s: %s", spec.en, error, extra=spec.log_fields(tag=tag, reason=Reason.INVALID_JOB))
-        self._repairer.actions[Reason.INVALID_JOB] += 1
+        self._unowned_runs.actions[Reason.INVALID_JOB] += 1
         letter = DeadLetter(
             timestamp=time.time(),
             reason=Reason.INVALID_JOB,
@@ -142,4 +142,4 @@ class ExhaustedDeliveries:
             num_delivered=exhausted.deliveries,
             subject=message.subject,
         )
-        await self._repairer.publish_letter(letter, tag)
+        await self._unowned_runs.publish_letter(letter, tag)

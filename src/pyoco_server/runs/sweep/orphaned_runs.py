@@ -7,9 +7,9 @@ from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import Reason, RunSnapshot, RunStatus
+from pyoco_server.runs.lifecycle.unowned_runs import Ending, UnownedRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
-from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, is_overdue, repair_for
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ CheckLease = Callable[[], Awaitable[None]]
 class OrphanedRuns:
     def __init__(
         self,
-        repairer: RunRepairer,
+        unowned_runs: UnownedRuns,
         runs: OpenRuns,
         queued: QueuedRuns,
         undeliverable_jobs: UndeliverableJobs,
@@ -29,7 +29,7 @@ class OrphanedRuns:
         *,
         clock: Callable[[], float],
     ) -> None:
-        self._repairer = repairer
+        self._unowned_runs = unowned_runs
         self._runs = runs
         self._queued = queued
         self._undeliverable_jobs = undeliverable_jobs
@@ -78,19 +78,19 @@ class OrphanedRuns:
         repair = repair_for(run.state, run.silent_sec, limits, self._thresholds)
         if repair is Repair.EXHAUSTED:
             assert run.state.delivery is not None
-            if not await self._repairer.queue.is_job_of(run.run_id, sequence=run.state.delivery.sequence):
+            if not await self._unowned_runs.queue.is_job_of(run.run_id, sequence=run.state.delivery.sequence):
                 return Repair.REQUEUE
         return repair
 
     async def _limits_of(self, tag: str) -> DeliveryLimits:
         if tag not in self._limits:
-            self._limits[tag] = await self._repairer.queue.limits(tag)
+            self._limits[tag] = await self._unowned_runs.queue.limits(tag)
         return self._limits[tag]
 
     async def _apply(self, run: OpenRun, repair: Repair) -> None:
         """Repair the run if it is still at the revision that was checked."""
         try:
-            stored = await self._repairer.stored(run.run_id, run.revision)
+            stored = await self._unowned_runs.stored(run.run_id, run.revision)
             if stored is None:
                 # Deleted, invalid, or written since. A newer state that the feed has read meanwhile stays.
                 self._runs.forget(run.run_id, run.revision)
@@ -98,10 +98,10 @@ class OrphanedRuns:
                 assert stored.snapshot.delivery is not None
                 await self._undeliverable_jobs.settle(stored, *stored.snapshot.delivery)
             elif repair is Repair.RELEASE:
-                await self._repairer.release(run.run_id, self._clock())
+                await self._unowned_runs.release(run.run_id, self._clock())
             elif repair is not Repair.REQUEUE:
-                await self._repairer.end(stored, _ending(repair, stored.snapshot, run.silent_sec))
-            elif subject := await self._repairer.republish_job(stored):
+                await self._unowned_runs.end(stored, _ending(repair, stored.snapshot, run.silent_sec))
+            elif subject := await self._unowned_runs.republish_job(stored):
                 self._queued.add(run.run_id, subject, generation=stored.snapshot.generation)
         except NatsUnavailable:
             raise

@@ -19,12 +19,12 @@ from pyoco_server.broker.storage.artifact_usage import ArtifactUsage
 from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.sweep.acked_job_removal import AckedJobRemoval
 from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import OrphanedRuns
 from pyoco_server.runs.sweep.retention import Retention, UnfinishedUploads, WorkerRecordRetention
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds, burst_wait_sec
 from pyoco_server.runs.sweep.unsigned_runs import UnsignedRuns
 
@@ -55,7 +55,7 @@ class Sweeper:
         self._interval_sec = config.sweep_interval_sec
         self.lease = Lease(connection, "sweep", ttl_sec=_MISSED_ROUNDS * config.sweep_interval_sec)
         thresholds = SilenceThresholds.of(config)
-        self.repairer = RunRepairer(connection)
+        self.unowned_runs = UnownedRuns(connection)
         self._lists = lists
         self._runs = runs
         self._queued = QueuedRuns(connection, shared_id=runs.shared_id)
@@ -68,11 +68,11 @@ class Sweeper:
         self._uploads = UnfinishedUploads(connection)
         self._usage = ArtifactUsage(connection)
         self._advisories = Advisories(connection)
-        self.undeliverable_jobs = undeliverable = UndeliverableJobs(self.repairer, self._queued)
-        self._exhausted = ExhaustedDeliveries(self.repairer, self._runs, undeliverable, thresholds)
-        self._acked = AckedJobRemoval(connection, self.repairer, self._runs, undeliverable, thresholds)
+        self.undeliverable_jobs = undeliverable = UndeliverableJobs(self.unowned_runs, self._queued)
+        self._exhausted = ExhaustedDeliveries(self.unowned_runs, self._runs, undeliverable, thresholds)
+        self._acked = AckedJobRemoval(connection, self.unowned_runs, self._runs, undeliverable, thresholds)
         self._orphaned = OrphanedRuns(
-            self.repairer, self._runs, self._queued, undeliverable, thresholds, clock=clock
+            self.unowned_runs, self._runs, self._queued, undeliverable, thresholds, clock=clock
         )
         self._loop = BackgroundLoop("sweep", self._step)
         self._advisories.on_advisory(self._loop.wake)
@@ -84,7 +84,7 @@ class Sweeper:
     @property
     def actions(self) -> Counter[str]:
         """The repairs of this gateway, counted."""
-        return self.repairer.actions
+        return self.unowned_runs.actions
 
     async def start(self) -> None:
         self._loop.start()

@@ -20,8 +20,8 @@ from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 from pyoco_server.runs.lifecycle.ownership import time_used_until_now
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.takeover.lost_workers import ProbedWorker
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ def is_to_hand_over(snapshot: RunSnapshot, instance_id: str) -> bool:
 
 
 class RunHandover:
-    def __init__(self, repairer: RunRepairer, undeliverable_jobs: UndeliverableJobs) -> None:
-        self._repairer = repairer
+    def __init__(self, unowned_runs: UnownedRuns, undeliverable_jobs: UndeliverableJobs) -> None:
+        self._unowned_runs = unowned_runs
         self._undeliverable_jobs = undeliverable_jobs
         self._unfinished: list[_HandedOver] = []
         # Whether the server has refused a redelivery since the last connect.
@@ -67,15 +67,15 @@ class RunHandover:
 
     async def hand_over(self, run_id: str, owner: ProbedWorker) -> None:
         """Hand the run over if the process still owns it."""
-        stored = await self._repairer.stored(run_id)
+        stored = await self._unowned_runs.stored(run_id)
         if stored is None or self._forbidden or not is_to_hand_over(stored.snapshot, owner.instance_id):
             return
         snapshot = stored.snapshot
         assert snapshot.delivery is not None
-        if not await self._repairer.queue.is_job_of(run_id, sequence=snapshot.delivery.sequence):
+        if not await self._unowned_runs.queue.is_job_of(run_id, sequence=snapshot.delivery.sequence):
             # The sweep publishes a job that was lost.
             return
-        limits = await self._repairer.queue.limits(snapshot.tag)
+        limits = await self._unowned_runs.queue.limits(snapshot.tag)
         if limits.exhausted_by(snapshot.delivery.number):
             await self._undeliverable_jobs.settle(stored, *snapshot.delivery)
         elif (revision := await self._write(stored)) is not None:
@@ -88,7 +88,7 @@ class RunHandover:
     async def finish(self) -> None:
         """Redeliver what could not be redelivered before, unless it was written since."""
         for handed_over in list(self._unfinished):
-            if await self._repairer.stored(handed_over.run_id, handed_over.revision) is None:
+            if await self._unowned_runs.stored(handed_over.run_id, handed_over.revision) is None:
                 self._unfinished.remove(handed_over)
             else:
                 await self._redeliver(handed_over)
@@ -99,16 +99,16 @@ class RunHandover:
         handed_over = structs.replace(stored.snapshot, handed_over_at=now, updated_at=now)
         if stored.snapshot.timeout_sec is not None:
             # The next owner adds the time since this write.
-            handed_over.used_sec = await time_used_until_now(self._repairer.store, stored)
+            handed_over.used_sec = await time_used_until_now(self._unowned_runs.store, stored)
         try:
-            return await self._repairer.store.replace(handed_over, revision=stored.revision)
+            return await self._unowned_runs.store.replace(handed_over, revision=stored.revision)
         except (RevisionConflict, PayloadTooLarge) as why:
             log.info("a run is not handed over: %s", why, extra={"run_id": stored.snapshot.run_id})
             return None
 
     async def _redeliver(self, handed_over: _HandedOver) -> None:
         try:
-            await self._repairer.queue.redeliver(handed_over.tag, handed_over.sequence)
+            await self._unowned_runs.queue.redeliver(handed_over.tag, handed_over.sequence)
         except NatsForbidden as error:
             self._forbidden = True
             log.error(

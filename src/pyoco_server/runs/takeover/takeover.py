@@ -19,9 +19,9 @@ from pyoco_server.records.decoding import json_record
 from pyoco_server.records.moments import iso_time
 from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.takeover.lost_workers import LostWorkers, ProbedWorker, WorkerHead
 from pyoco_server.runs.takeover.run_handover import RunHandover
 from pyoco_server.runs.takeover.unclaimed_jobs import Delivered, UnclaimedJobs
@@ -53,7 +53,7 @@ class Takeover:
         connection: Connection,
         lists: RunLists,
         runs: OpenRuns,
-        repairer: RunRepairer,
+        unowned_runs: UnownedRuns,
         undeliverable_jobs: UndeliverableJobs,
     ) -> None:
         config = connection.config
@@ -64,8 +64,8 @@ class Takeover:
         self._silent_sec = config.worker_disconnect_timeout_sec
         self._workers = LostWorkers(config.worker_lost_after_sec)
         self._probe = WorkerProbe(connection)
-        self._handover = RunHandover(repairer, undeliverable_jobs)
-        self._unclaimed = UnclaimedJobs(connection, repairer, runs)
+        self._handover = RunHandover(unowned_runs, undeliverable_jobs)
+        self._unclaimed = UnclaimedJobs(connection, unowned_runs, runs)
         self._records_stream = f"KV_{config.workers_kv_bucket}"
         self._records_subject = f"$KV.{config.workers_kv_bucket}.*"
         self._records = RenewableSubscription(

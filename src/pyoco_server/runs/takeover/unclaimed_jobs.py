@@ -13,8 +13,8 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.queue.tag_consumers import consumer_info, work_subject
 from pyoco_server.broker.queue.work_queue import head_of, is_first_job
 from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
 from pyoco_server.runs.sweep.open_runs import OpenRuns
-from pyoco_server.runs.sweep.run_repair import RunRepairer
 
 _BATCH = 64
 _BATCH_BYTES = 1024 * 1024
@@ -24,9 +24,9 @@ Delivered = dict[str, int]
 
 
 class UnclaimedJobs:
-    def __init__(self, connection: Connection, repairer: RunRepairer, runs: OpenRuns) -> None:
+    def __init__(self, connection: Connection, unowned_runs: UnownedRuns, runs: OpenRuns) -> None:
         self._connection = connection
-        self._repairer = repairer
+        self._unowned_runs = unowned_runs
         self._runs = runs
 
     async def delivered(self, tags: Iterable[str]) -> Delivered:
@@ -72,12 +72,12 @@ class UnclaimedJobs:
         run = self._runs.get(head.run_id)
         if run is None or run.state.status != RunStatus.PENDING or not is_first_job(message):
             return False
-        stored = await self._repairer.stored(head.run_id)
+        stored = await self._unowned_runs.stored(head.run_id)
         if stored is None or stored.snapshot.status is not RunStatus.PENDING:
             return False
         if stored.snapshot.generation != head.generation:
             return False
         why = "the run's job may be at a worker that is gone: published a second one"
         # All gateways publish it with the same id: it is stored once.
-        subject = await self._repairer.republish_job(stored, replaces=message.sequence, why=why)
+        subject = await self._unowned_runs.republish_job(stored, replaces=message.sequence, why=why)
         return subject is not None

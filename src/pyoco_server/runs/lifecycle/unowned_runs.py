@@ -46,7 +46,7 @@ class _JobLost(Exception):
     """The job of a run cannot be rebuilt from what is stored."""
 
 
-class RunRepairer:
+class UnownedRuns:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._letters = DeadLetters(connection)
