@@ -49,10 +49,8 @@ _NO_RESPONDERS_CURE = (
     "the NATS user may not use it (`pyoco-server-admin nats-config` prints what this version needs)"
 )
 _DENIED = re.compile(r'permissions violation for publish to "(?P<subject>[^"]+)"', re.IGNORECASE)
-# How the server, and this module, report missing rights.
-_FORBIDDEN = re.compile(
-    r"(permissions|authorization) violation|this user may not|authentication", re.IGNORECASE
-)
+# How the server, and nats-py, report missing rights.
+_FORBIDDEN = re.compile("(permissions|authorization) violation|authentication", re.IGNORECASE)
 _HANG_UPS = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 # A socket that was closed, before nats-py has noticed, is an OSError; uvloop raises a RuntimeError for it.
 LOST_CONNECTION = (nats.errors.Error, OSError, RuntimeError)
@@ -267,13 +265,17 @@ class Connection:
         self._fail_pending("the connection to NATS was closed")
         self._pending.close()
 
-    def unavailable(self, what: str = "") -> NatsUnavailable:
-        """The error for a caller, with the address and the cause as far as it is known."""
+    def unavailable(self, what: str = "", *, forbidden: bool = False) -> NatsUnavailable:
+        """The error for a caller, with the address and the cause as far as it is known.
+
+        It is a NatsForbidden if `forbidden`, or if the cause is a refusal in the words of the server.
+        """
         reason = what or self.state.detail
         if not reason and self.state.up:
             reason = "connected, but its streams and buckets are not prepared yet"
         reason = reason or f"the connection is {self.state.status}"
-        return (NatsForbidden if _FORBIDDEN.search(reason) else NatsUnavailable)(self._with_address(reason))
+        is_refusal = forbidden or _FORBIDDEN.search(reason)
+        return (NatsForbidden if is_refusal else NatsUnavailable)(self._with_address(reason))
 
     def _with_address(self, reason: str) -> str:
         return f"{safe_url(self.config.nats_url)}: {reason}"
@@ -461,7 +463,8 @@ class Connection:
             # The server refuses a publish without a reply to it.
             subject = denied["subject"]
             self._pending.fail(
-                lambda: self.unavailable(f"this user may not publish to {subject}"), subject=subject
+                lambda: self.unavailable(f"this user may not publish to {subject}", forbidden=True),
+                subject=subject,
             )
 
     def _report_problem(self, reason: str) -> None:
