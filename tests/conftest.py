@@ -22,7 +22,7 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.forks.fork_server import fork_executors, fork_server
 from tests.support.order import module_of, spread
 from tests.support.programs import accept_ctrl_c
-from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.gateway import RunningGateway, flow_is, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.settings import PatientConfig
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC
@@ -202,6 +202,8 @@ async def working_gateway(
     """Like `shared_gateway`, in another account, with a worker that executes what is submitted."""
     config = _config(next(_unused_accounts), tmp_path_factory.mktemp("working"))
     async with running_gateway(config) as running, serving_worker(config, tags=["default", "gpu"]):
+        # The worker takes runs before the gateway has read which flows it has.
+        await flow_is(running, "chain")
         yield running
 
 

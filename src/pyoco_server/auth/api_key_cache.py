@@ -14,6 +14,7 @@ The ids of keys of the public package are known by their slow comparison.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ from pyoco_server.auth.tokens import (
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys, StoredSecret
-from pyoco_server.errors import ApiKeyInvalid, NatsUnavailable
+from pyoco_server.errors import ApiKeyInvalid, ApiKeysBusy, NatsUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ _POLL_SEC: Final = 0.5
 _STORED_SEC: Final = 0.1
 # The last use of a key is written at most this often.
 USE_SEC: Final = 60.0
+# How many different keys may wait for their slow comparison, which takes a tenth of a second each.
+MAX_SLOW_CHECKS: Final = 20
 # Per refresh: the mirror must not expire meanwhile.
 _MAX_USES: Final = 50
 
@@ -94,6 +97,8 @@ class ApiKeyCache:
         self._dummy = [_grant(_dummy_record(), stored_secret(new_token(), ""))]
         self._hinted = False
         self._deriving = asyncio.Lock()
+        # Requests that wait for a slow comparison, by the fingerprint of their key.
+        self._slow_checks: Counter[bytes] = Counter()
         self._pause_sec = 0.0
         self._confirmations: list[asyncio.Future[None]] = []
         self._lookups = PacedRefresh(self.confirm, timeout_sec=connection.config.nats_request_timeout_sec)
@@ -195,20 +200,34 @@ class ApiKeyCache:
         return any(grant.secret.iterations for grant in self._grants.get(token.key_id, ()))
 
     async def _check_slowly(self, text: str) -> None:
-        """Compare a key of the public package in a thread; `_find` finds it then."""
+        """Compare a key of the public package in a thread; `_find` finds it then.
+
+        ApiKeysBusy if too many others wait: guesses must not make everybody wait for minutes.
+        """
+        mark = fingerprint(text)
+        if mark not in self._slow_checks and len(self._slow_checks) >= MAX_SLOW_CHECKS:
+            raise ApiKeysBusy(f"{MAX_SLOW_CHECKS} keys of the public package are being compared")
+        self._slow_checks[mark] += 1
+        try:
+            # One at a time: guesses occupy one processor at most.
+            async with self._deriving:
+                if mark not in self._verified:
+                    await self._compare_slowly(text)
+        finally:
+            self._slow_checks[mark] -= 1
+            if not self._slow_checks[mark]:
+                del self._slow_checks[mark]
+
+    async def _compare_slowly(self, text: str) -> None:
         token = Token.parse(text)
         assert token is not None
-        # One at a time: guesses occupy one processor at most.
-        async with self._deriving:
-            if fingerprint(text) in self._verified:
-                return  # by another request with it
-            for grant in list(self._grants.get(token.key_id, ())):
-                if grant.secret.iterations and not grant.rejection(time.time()):
-                    pepper = self._connection.config.auth_pepper
-                    matches = await asyncio.to_thread(matches_pbkdf2, token.secret, grant.secret, pepper)
-                    # The keys may have been read again meanwhile.
-                    if matches and grant in self._grants.get(token.key_id, ()):
-                        self._verified[fingerprint(text)] = grant
+        pepper = self._connection.config.auth_pepper
+        for grant in list(self._grants.get(token.key_id, ())):
+            if grant.secret.iterations and not grant.rejection(time.time()):
+                matches = await asyncio.to_thread(matches_pbkdf2, token.secret, grant.secret, pepper)
+                # The keys may have been read again meanwhile.
+                if matches and grant in self._grants.get(token.key_id, ()):
+                    self._verified[fingerprint(text)] = grant
 
     def _on_write_hint(self) -> None:
         self._hinted = True

@@ -30,6 +30,7 @@
     ├── IndexNotReady           ERR-PYOCO-0031   503
     ├── ApiKeyMissing           ERR-PYOCO-0014   401
     ├── ApiKeyInvalid           ERR-PYOCO-0015   403
+    ├── ApiKeysBusy             ERR-PYOCO-0079   503
     ├── ScopeMissing            ERR-PYOCO-0032   403
     ├── OriginRefused           ERR-PYOCO-0033   403
     ├── RateLimited             ERR-PYOCO-0034   429
@@ -314,6 +315,10 @@ class ApiKeyMissing(PyocoError):
 
 class ApiKeyInvalid(PyocoError):
     error = Err.API_KEY_INVALID
+
+
+class ApiKeysBusy(PyocoError):
+    error = Err.API_KEYS_BUSY
 
 
 class ScopeMissing(PyocoError):

@@ -686,6 +686,17 @@ class Err:
         cure_ja="GET /views/{name} で取得し直し、現在の revision を指定して変更してください。"
         "新しく作成する場合は、別の名前を指定してください。",
     )
+    API_KEYS_BUSY: Final = ErrorSpec(
+        number=79,
+        status=503,
+        en="Too many API keys are being checked",
+        ja="確認中の API キーが多すぎます",
+        cure_en="Wait for the time in Retry-After, then send it again. A key of the public package is slow "
+        "to check: `pyoco-server-admin api-key rotate` replaces it by one that is not.",
+        cure_ja="Retry-After の秒数だけ待って再試行してください。"
+        "公開パッケージの API キーは確認に時間がかかります。"
+        "`pyoco-server-admin api-key rotate` で新しい形式のキーに置き換えられます。",
+    )
     ALERT_NOT_FOUND: Final = ErrorSpec(
         number=73,
         status=404,

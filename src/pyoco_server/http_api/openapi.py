@@ -30,7 +30,13 @@ Json = dict[str, Any]
 _REF: Final = "#/components/schemas/"
 _SCHEME: Final = "ApiKey"
 # The last one while keys cannot be checked.
-_KEY_ERRORS: Final = (Err.API_KEY_MISSING, Err.API_KEY_INVALID, Err.SCOPE_MISSING, Err.NATS_UNAVAILABLE)
+_KEY_ERRORS: Final = (
+    Err.API_KEY_MISSING,
+    Err.API_KEY_INVALID,
+    Err.API_KEYS_BUSY,
+    Err.SCOPE_MISSING,
+    Err.NATS_UNAVAILABLE,
+)
 # Every endpoint may return these, before it looks at the request.
 _COMMON_ERRORS: Final = (Err.ORIGIN_REFUSED, Err.RATE_LIMITED)
 # Ids of operations are names in generated clients, so they stay as they were first published.

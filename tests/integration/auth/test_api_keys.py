@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hashlib
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.auth import api_key_cache
-from pyoco_server.auth.api_key_cache import ApiKeyCache
+from pyoco_server.auth.api_key_cache import MAX_SLOW_CHECKS, ApiKeyCache, Grant
 from pyoco_server.auth.key_administration import ApiKeyNotFound, KeyAdministration
 from pyoco_server.auth.tokens import Token, digest_of, matches_pbkdf2, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
@@ -22,14 +23,14 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys, StoredSecret
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument, NatsUnavailable
+from pyoco_server.errors import ApiKeyInvalid, ApiKeysBusy, InvalidCliArgument, NatsUnavailable
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.clocks import shifted_time
 from tests.support.running.api_keys import Key, new_key, revoke, rotate
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.settings import for_hanging_nats
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT_SEC, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -110,6 +111,19 @@ async def test_only_valid_keys_are_cached(
         cache.check(key.text)
 
 
+async def new_public_key(connection: Connection) -> tuple[str, str]:
+    """The id and the secret of a stored key as the public package makes them, with one iteration."""
+    salt, secret = b"salt", "s" * 43
+    digest = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, 1)
+    salted, hashed = (base64.urlsafe_b64encode(each).decode().rstrip("=") for each in (salt, digest))
+    key_id = uuid4().hex[:24]
+    stored = StoredSecret(salt=salted, digest=hashed, iterations=1)
+    await ApiKeys(connection).create(
+        ApiKeyRecord(key_id=key_id, tenant_id="acme", secrets=(stored,), peppered=False, created_at=1.0)
+    )
+    return key_id, secret
+
+
 async def test_concurrent_requests_with_a_key_of_the_public_package_compare_it_once(
     connection: Connection, cache: ApiKeyCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,17 +135,40 @@ async def test_concurrent_requests_with_a_key_of_the_public_package_compare_it_o
         return matches_pbkdf2(secret, stored, pepper)
 
     monkeypatch.setattr(api_key_cache, "matches_pbkdf2", counted)
-    salt, secret = b"salt", "s" * 43
-    digest = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, 1)
-    salted, hashed = (base64.urlsafe_b64encode(each).decode().rstrip("=") for each in (salt, digest))
-    key_id = uuid4().hex[:24]
-    stored = StoredSecret(salt=salted, digest=hashed, iterations=1)
-    await ApiKeys(connection).create(
-        ApiKeyRecord(key_id=key_id, tenant_id="acme", secrets=(stored,), peppered=False, created_at=1.0)
-    )
+    key_id, secret = await new_public_key(connection)
     requests = (cache.authenticate(f"pyoco_{key_id}.{secret}") for _ in range(10))
     assert {grant.key_id for grant in await asyncio.gather(*requests)} == {key_id}
     assert compared == [secret]
+
+
+async def test_guesses_of_a_key_of_the_public_package_do_not_queue_without_a_limit(
+    connection: Connection, cache: ApiKeyCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    compared: list[str] = []
+
+    def held(secret: str, stored: StoredSecret, pepper: str) -> bool:
+        compared.append(secret)
+        assert release.wait(LIMIT_SEC)
+        return matches_pbkdf2(secret, stored, pepper)
+
+    monkeypatch.setattr(api_key_cache, "matches_pbkdf2", held)
+    key_id, secret = await new_public_key(connection)
+    await cache.confirm()
+    texts = [f"pyoco_{key_id}.{secret}", *(f"pyoco_{key_id}.{number:043d}" for number in range(19))]
+    waiting = [asyncio.create_task(cache.authenticate(text)) for text in texts]
+    await eventually(lambda: len(cache._slow_checks) == MAX_SLOW_CHECKS, describe="20 wait")
+    with pytest.raises(ApiKeysBusy, match="20 keys of the public package are being compared"):
+        await cache.authenticate(f"pyoco_{key_id}.{'x' * 43}")
+    again = asyncio.create_task(cache.authenticate(texts[0]))
+    await eventually(lambda: cache._slow_checks.total() == MAX_SLOW_CHECKS + 1, describe="21 wait")
+    release.set()
+    accepted, *rejected = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(accepted, Grant)
+    assert await again is accepted
+    assert {type(each) for each in rejected} == {ApiKeyInvalid}
+    assert compared == [secret, *(f"{number:043d}" for number in range(19))]
+    assert not cache._slow_checks
 
 
 async def test_a_key_is_valid_on_every_gateway_and_rejected_after_its_end(

@@ -1,7 +1,6 @@
 """`/flows`, and new runs that are checked against the flows of live workers."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -26,7 +25,7 @@ from pyoco_server.records.workers.worker_models import CatalogueReference
 from pyoco_server.worker.ipc.protocol import Setup
 from tests.support.broker.worker_records import a_record, put_record, worker_is
 from tests.support.problems import assert_problem
-from tests.support.running.gateway import RunningGateway
+from tests.support.running.gateway import RunningGateway, flow_is
 from tests.support.running.tenants import having_tenants
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
@@ -71,18 +70,6 @@ def folder_with(path: Path, **files: str) -> Path:
     for name, text in files.items():
         (path / f"{name}.py").write_text(text)
     return path
-
-
-async def flow_is(
-    gateway: RunningGateway, name: str, is_there: Callable[[dict[str, Any]], bool] = lambda _: True
-) -> dict[str, Any]:
-    """The response of `GET /flows/{name}` once it is as expected."""
-
-    async def there() -> dict[str, Any] | None:
-        response = await gateway.http.get(f"/flows/{name}")
-        return response.json() if response.status_code == 200 and is_there(response.json()) else None
-
-    return await eventually(there, describe=f"the flow {name}")
 
 
 async def submit(gateway: RunningGateway, query: str = "", **body: Any) -> httpx.Response:

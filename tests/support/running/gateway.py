@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,18 @@ class RunningGateway:
     async def run(self, flow_name: str, **fields: Any) -> dict[str, Any]:
         """Submit a run and wait for its end."""
         return await self.ends(await self.submit(flow_name, **fields))
+
+
+async def flow_is(
+    gateway: RunningGateway, name: str, is_there: Callable[[dict[str, Any]], bool] = lambda _: True
+) -> dict[str, Any]:
+    """The response of `GET /flows/{name}` once it is as expected."""
+
+    async def there() -> dict[str, Any] | None:
+        response = await gateway.http.get(f"/flows/{name}")
+        return response.json() if response.status_code == 200 and is_there(response.json()) else None
+
+    return await eventually(there, describe=f"the flow {name}")
 
 
 @asynccontextmanager
