@@ -60,7 +60,7 @@ class QueueView(Struct, kw_only=True):
 
 
 class LostRuns(Struct, kw_only=True):
-    """Runs of a tag that nobody executes: their worker is gone, and no other has taken them over yet."""
+    """Runs of a tag that no worker executes: theirs disconnected, and no other has taken them over yet."""
 
     worker_id: str
     tag: str
