@@ -11,10 +11,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.workers.worker_models import CatalogueReference
 from tests.integration.broker.test_truncated_streams import reconnecting
-from tests.integration.catalogue.test_flows_api import GREET, flow_is, folder_with
+from tests.integration.catalogue.test_flows_api import GREET, folder_with
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.worker_records import worker_is
-from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.gateway import RunningGateway, flow_is, running_gateway
 from tests.support.running.installation import Installation, installation, started, violations
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
