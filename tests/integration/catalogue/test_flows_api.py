@@ -431,6 +431,8 @@ async def test_a_tenant_sees_flows_of_workers_but_not_the_runs_of_others(config:
 
         await eventually(is_there, describe="the runs of acme")
         assert set(await listed(acme)) == {"greet", "secret-flow"}
+        # Statistics do not wait for what the gateway knows of workers.
+        await flow_is(rival, "greet")
         seen = await listed(rival)
         assert set(seen) == {"greet"}
         assert "statistics" not in seen["greet"]

@@ -10,7 +10,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import nats_worker
 from pyoco_server.worker.flows.code_version import code_version
-from tests.support.running.gateway import RunningGateway
+from tests.support.running.gateway import RunningGateway, flow_is
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
 
@@ -151,12 +151,9 @@ async def test_a_run_says_which_version_of_the_code_executed_it(
 
         later = await eventually(has_new_version, describe="the worker has loaded the changed flow")
         assert later["code_version"] == changed != first["code_version"]
-
-        async def is_in_the_catalogue() -> bool:
-            [worker] = (await own_gateway.http.get("/flows/late")).json()["workers"]
-            return bool(worker["version"] == changed)
-
-        await eventually(is_in_the_catalogue, describe="the catalogue names the same version")
+        await flow_is(
+            own_gateway, "late", lambda flow: [each["version"] for each in flow["workers"]] == [changed]
+        )
 
 
 async def test_the_time_limit_of_a_task_holds(working_gateway: RunningGateway) -> None:
