@@ -14,16 +14,17 @@ The ids of keys of the public package are known by their slow comparison.
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hmac import compare_digest
 from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.auth.paced_refresh import PacedRefresh
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
+from pyoco_server.auth.slow_comparisons import SlowComparisons
 from pyoco_server.auth.tokens import (
     Token,
     digest_of,
@@ -35,7 +36,7 @@ from pyoco_server.auth.tokens import (
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys, StoredSecret
-from pyoco_server.errors import ApiKeyInvalid, ApiKeysBusy, NatsUnavailable
+from pyoco_server.errors import ApiKeyInvalid, NatsUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +46,6 @@ _POLL_SEC: Final = 0.5
 _STORED_SEC: Final = 0.1
 # The last use of a key is written at most this often.
 USE_SEC: Final = 60.0
-# How many different keys may wait for their slow comparison, which takes a tenth of a second each.
-MAX_SLOW_CHECKS: Final = 20
 # Per refresh: the mirror must not expire meanwhile.
 _MAX_USES: Final = 50
 
@@ -96,9 +95,7 @@ class ApiKeyCache:
         # Compared with when the id is unknown, so that it takes the same time.
         self._dummy = [_grant(_dummy_record(), stored_secret(new_token(), ""))]
         self._hinted = False
-        self._deriving = asyncio.Lock()
-        # Requests that wait for a slow comparison, by the fingerprint of their key.
-        self._slow_checks: Counter[bytes] = Counter()
+        self._slow = SlowComparisons()
         self._pause_sec = 0.0
         self._confirmations: list[asyncio.Future[None]] = []
         self._lookups = PacedRefresh(self.confirm, timeout_sec=connection.config.nats_request_timeout_sec)
@@ -111,6 +108,7 @@ class ApiKeyCache:
 
     async def close(self) -> None:
         await self._lookups.close()
+        await self._slow.close()
         await self._loop.close()
         _resolve(self._confirmations, self._connection.unavailable("the gateway is closing"))
 
@@ -197,30 +195,18 @@ class ApiKeyCache:
         token = Token.parse(text)
         if token is None or fingerprint(text) in self._verified:
             return False
-        return any(grant.secret.iterations for grant in self._grants.get(token.key_id, ()))
+        now = time.time()
+        known = self._grants.get(token.key_id, ())
+        return any(grant.secret.iterations and not grant.rejection(now) for grant in known)
 
     async def _check_slowly(self, text: str) -> None:
-        """Compare a key of the public package in a thread; `_find` finds it then.
-
-        ApiKeysBusy if too many others wait: guesses must not make everybody wait for minutes.
-        """
-        mark = fingerprint(text)
-        if mark not in self._slow_checks and len(self._slow_checks) >= MAX_SLOW_CHECKS:
-            raise ApiKeysBusy(f"{MAX_SLOW_CHECKS} keys of the public package are being compared")
-        self._slow_checks[mark] += 1
-        try:
-            # One at a time: guesses occupy one processor at most.
-            async with self._deriving:
-                if mark not in self._verified:
-                    await self._compare_slowly(text)
-        finally:
-            self._slow_checks[mark] -= 1
-            if not self._slow_checks[mark]:
-                del self._slow_checks[mark]
-
-    async def _compare_slowly(self, text: str) -> None:
+        """Compare a key of the public package; `_find` finds it then."""
         token = Token.parse(text)
         assert token is not None
+        compare = partial(self._compare_slowly, token, text)
+        await self._slow.run(compare, key_id=token.key_id, fingerprint=fingerprint(text))
+
+    async def _compare_slowly(self, token: Token, text: str) -> None:
         pepper = self._connection.config.auth_pepper
         for grant in list(self._grants.get(token.key_id, ())):
             if grant.secret.iterations and not grant.rejection(time.time()):

@@ -14,19 +14,21 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from pyoco_server.auth import api_key_cache
-from pyoco_server.auth.api_key_cache import MAX_SLOW_CHECKS, ApiKeyCache, Grant
+from pyoco_server.auth import api_key_cache, slow_comparisons
+from pyoco_server.auth.api_key_cache import ApiKeyCache, Grant
 from pyoco_server.auth.key_administration import ApiKeyNotFound, KeyAdministration
+from pyoco_server.auth.slow_comparisons import MAX_SECRETS
 from pyoco_server.auth.tokens import Token, digest_of, matches_pbkdf2, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys, StoredSecret
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import ApiKeyInvalid, ApiKeysBusy, InvalidCliArgument, NatsUnavailable
+from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument, NatsUnavailable, PyocoError
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.clocks import shifted_time
+from tests.support.problems import assert_problem
 from tests.support.running.api_keys import Key, new_key, revoke, rotate
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.settings import for_hanging_nats
@@ -141,7 +143,7 @@ async def test_concurrent_requests_with_a_key_of_the_public_package_compare_it_o
     assert compared == [secret]
 
 
-async def test_guesses_of_a_key_of_the_public_package_do_not_queue_without_a_limit(
+async def test_guesses_of_a_key_of_the_public_package_are_shared_and_bounded(
     connection: Connection, cache: ApiKeyCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = threading.Event()
@@ -153,22 +155,49 @@ async def test_guesses_of_a_key_of_the_public_package_do_not_queue_without_a_lim
         return matches_pbkdf2(secret, stored, pepper)
 
     monkeypatch.setattr(api_key_cache, "matches_pbkdf2", held)
-    key_id, secret = await new_public_key(connection)
+    guessed_id, secret = await new_public_key(connection)
+    other_id, other_secret = await new_public_key(connection)
     await cache.confirm()
-    texts = [f"pyoco_{key_id}.{secret}", *(f"pyoco_{key_id}.{number:043d}" for number in range(19))]
-    waiting = [asyncio.create_task(cache.authenticate(text)) for text in texts]
-    await eventually(lambda: len(cache._slow_checks) == MAX_SLOW_CHECKS, describe="20 wait")
-    with pytest.raises(ApiKeysBusy, match="20 keys of the public package are being compared"):
-        await cache.authenticate(f"pyoco_{key_id}.{'x' * 43}")
-    again = asyncio.create_task(cache.authenticate(texts[0]))
-    await eventually(lambda: cache._slow_checks.total() == MAX_SLOW_CHECKS + 1, describe="21 wait")
-    release.set()
-    accepted, *rejected = await asyncio.gather(*waiting, return_exceptions=True)
-    assert isinstance(accepted, Grant)
-    assert await again is accepted
-    assert {type(each) for each in rejected} == {ApiKeyInvalid}
-    assert compared == [secret, *(f"{number:043d}" for number in range(19))]
-    assert not cache._slow_checks
+    guesses = ["1" * 43, "2" * 43, "3" * 43]
+    async with asyncio.TaskGroup() as group:
+
+        def request(key_id: str, secret: str) -> asyncio.Task[Grant | str]:
+            return group.create_task(outcome(cache, f"pyoco_{key_id}.{secret}"))
+
+        many = [request(guessed_id, guesses[0]) for _ in range(50)]
+        valid, *others = (request(guessed_id, each) for each in (secret, *guesses[1:]))
+        await eventually(lambda: cache._slow._waiting[guessed_id] == MAX_SECRETS, describe="four wait")
+        assert await outcome(cache, f"pyoco_{guessed_id}.{'4' * 43}") == "ERR-PYOCO-0079"
+        other = request(other_id, other_secret)
+        await eventually(lambda: cache._slow._waiting[other_id] == 1, describe="another key waits")
+        many[1].cancel()
+        release.set()
+    assert isinstance(valid.result(), Grant)
+    assert isinstance(other.result(), Grant)
+    assert {each.result() for each in (many[0], *many[2:], *others)} == {"ERR-PYOCO-0015"}
+    assert sorted(compared) == sorted([secret, *guesses, other_secret])
+    assert not cache._slow._waiting
+
+
+async def test_a_key_that_cannot_be_compared_now_is_answered_with_503(
+    shared_config: NatsBackendConfig, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slow_comparisons, "MAX_SECRETS", 0)
+    key_id, secret = await new_public_key(connection)
+    headers = {"X-API-Key": f"pyoco_{key_id}.{secret}"}
+    async with running_gateway(shared_config) as gateway:
+        listed = await gateway.http.get("/runs", headers=headers)
+        assert_problem(listed, 503, 79)
+        assert listed.headers["Retry-After"]
+        answered = await gateway.http.post("/resume", json={"run_id": "any"}, headers=headers)
+        assert (answered.status_code, answered.json()["error"]) == (503, "unavailable")
+
+
+async def outcome(cache: ApiKeyCache, text: str) -> Grant | str:
+    try:
+        return await cache.authenticate(text)
+    except PyocoError as error:
+        return error.error.err_id
 
 
 async def test_a_key_is_valid_on_every_gateway_and_rejected_after_its_end(

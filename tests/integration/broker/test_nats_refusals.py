@@ -94,6 +94,21 @@ async def test_a_hang_up_does_not_hide_the_refusal(config: NatsBackendConfig) ->
     assert not isinstance(connection.unavailable(), NatsForbidden), "now there is no server"
 
 
+async def test_a_hook_that_lacks_a_right_is_reported_as_forbidden(installation: Installation) -> None:
+    async with connected(installation.settings("gateway"), with_resources=False, ready=False) as connection:
+        connection.add_hook(lambda: connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK"))
+        await eventually(lambda: "this user may not" in connection.state.detail, describe="it was refused")
+        with pytest.raises(NatsForbidden, match="may not publish to"):
+            await connection.wait_ready(0)
+
+
+@pytest.mark.parametrize("name", ["authentication-service", "authorization violation", "this user may not"])
+async def test_names_of_users_do_not_look_like_a_refusal(config: NatsBackendConfig, name: str) -> None:
+    """A worker retries while NATS does not answer, and stops when it is refused."""
+    unavailable = Connection(config, name="test").unavailable(f"no answer within 1 s on pyoco.work.{name}")
+    assert not isinstance(unavailable, NatsForbidden)
+
+
 async def test_a_wrong_password_is_reported_as_forbidden(installation: Installation) -> None:
     settings = replace(installation.settings("gateway"), nats_password="wrong")
     async with connected(settings, ready=False) as connection:

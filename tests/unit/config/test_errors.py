@@ -57,7 +57,7 @@ JAPANESE = (
     "wheelが見つかりません",
     "wheel同期に失敗しました（best-effort）",
 )
-OWN_NUMBERS = (*range(25, 75), 77, 78)
+OWN_NUMBERS = (*range(25, 75), 77, 78, 79)
 
 # With the number and the status of their base.
 OWN_TEXTS = (

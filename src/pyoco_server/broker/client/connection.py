@@ -49,8 +49,8 @@ _NO_RESPONDERS_CURE = (
     "the NATS user may not use it (`pyoco-server-admin nats-config` prints what this version needs)"
 )
 _DENIED = re.compile(r'permissions violation for publish to "(?P<subject>[^"]+)"', re.IGNORECASE)
-# How the server, and nats-py, report missing rights.
-_FORBIDDEN = re.compile("(permissions|authorization) violation|authentication", re.IGNORECASE)
+# How the server reports missing rights. For errors of nats-py only: other texts have names of users.
+_REFUSAL = re.compile("(permissions|authorization) violation|authentication", re.IGNORECASE)
 _HANG_UPS = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 # A socket that was closed, before nats-py has noticed, is an OSError; uvloop raises a RuntimeError for it.
 LOST_CONNECTION = (nats.errors.Error, OSError, RuntimeError)
@@ -90,6 +90,8 @@ class ConnectionState:
     status: ConnectionStatus
     since: float
     detail: str = ""
+    # Whether the detail is about missing rights.
+    is_refusal: bool = False
 
     @property
     def up(self) -> bool:
@@ -266,16 +268,16 @@ class Connection:
         self._pending.close()
 
     def unavailable(self, what: str = "", *, forbidden: bool = False) -> NatsUnavailable:
-        """The error for a caller, with the address and the cause as far as it is known.
+        """The error for a caller, with the address and the cause; without `what`, what the state says.
 
-        It is a NatsForbidden if `forbidden`, or if the cause is a refusal in the words of the server.
+        It is a NatsForbidden if the cause is missing rights.
         """
-        reason = what or self.state.detail
-        if not reason and self.state.up:
-            reason = "connected, but its streams and buckets are not prepared yet"
-        reason = reason or f"the connection is {self.state.status}"
-        is_refusal = forbidden or _FORBIDDEN.search(reason)
-        return (NatsForbidden if is_refusal else NatsUnavailable)(self._with_address(reason))
+        if not what:
+            what, forbidden = self.state.detail, self.state.is_refusal
+        if not what and self.state.up:
+            what = "connected, but its streams and buckets are not prepared yet"
+        what = what or f"the connection is {self.state.status}"
+        return (NatsForbidden if forbidden else NatsUnavailable)(self._with_address(what))
 
     def _with_address(self, reason: str) -> str:
         return f"{safe_url(self.config.nats_url)}: {reason}"
@@ -361,7 +363,7 @@ class Connection:
         except nats.errors.MaxPayloadError:
             raise PayloadTooLarge(f"{len(payload)} bytes, the server takes {self.max_payload}") from None
         except LOST_CONNECTION as error:
-            raise self.unavailable(str(error)) from error
+            raise self.unavailable(str(error), forbidden=_is_refusal(error)) from error
 
     async def subscribe(self, subject: str, sink: MessageSink) -> Subscription:
         """Call `sink` as soon as a message arrives. It must be quick: nothing is read meanwhile.
@@ -371,7 +373,7 @@ class Connection:
         try:
             return await self._client.subscribe_direct(subject, sink)
         except LOST_CONNECTION as error:
-            raise self.unavailable(str(error)) from error
+            raise self.unavailable(str(error), forbidden=_is_refusal(error)) from error
 
     async def _supervise(self) -> None:
         """Connect; then prepare after each (re)connect, until nats-py gives up the connection."""
@@ -418,7 +420,8 @@ class Connection:
             for hook in self._hooks:
                 await hook()
         except NatsUnavailable as error:
-            self._report_problem(error.detail.removeprefix(self._with_address("")))
+            detail = error.detail.removeprefix(self._with_address(""))
+            self._report_problem(detail, is_refusal=isinstance(error, NatsForbidden))
             return False
         self.state = ConnectionState(self.state.status, self.state.since)
         self._reported.clear()
@@ -446,19 +449,19 @@ class Connection:
         for replies in self._reply_streams.values():
             replies.add(self.unavailable(why))
 
-    def _set_state(self, status: ConnectionStatus, detail: str = "") -> None:
-        self.state = ConnectionState(status, time.time(), detail)
+    def _set_state(self, status: ConnectionStatus, detail: str = "", *, is_refusal: bool = False) -> None:
+        self.state = ConnectionState(status, time.time(), detail, is_refusal)
         self.times_connected += status is ConnectionStatus.CONNECTED
         self.interruptions += 1
 
     async def _on_error(self, error: Exception) -> None:
         reason = str(error) or type(error).__name__
-        just_refused, self._just_refused = self._just_refused, bool(_FORBIDDEN.search(reason))
+        just_refused, self._just_refused = self._just_refused, _is_refusal(error)
         if just_refused and isinstance(error, _HANG_UPS):
             # The server hangs up after a refusal; keep the refusal as the reason.
             log.debug("NATS: %s", self._with_address(reason))
             return
-        self._report_problem(reason)
+        self._report_problem(reason, is_refusal=self._just_refused)
         if denied := _DENIED.search(str(error)):
             # The server refuses a publish without a reply to it.
             subject = denied["subject"]
@@ -467,9 +470,9 @@ class Connection:
                 subject=subject,
             )
 
-    def _report_problem(self, reason: str) -> None:
+    def _report_problem(self, reason: str, *, is_refusal: bool) -> None:
         """Keep the reason for errors, and log it once until the connection has been ready again."""
-        self.state = ConnectionState(self.state.status, self.state.since, reason)
+        self.state = ConnectionState(self.state.status, self.state.since, reason, is_refusal)
         if reason not in self._reported:
             self._reported.add(reason)
             log.warning("NATS: %s", self._with_address(reason), extra=Err.NATS_UNAVAILABLE.log_fields())
@@ -490,6 +493,11 @@ class Connection:
     async def _on_closed(self) -> None:
         self._ready.clear()
         if self.state.status is not ConnectionStatus.CLOSED:
-            self._set_state(ConnectionStatus.CONNECTING, self.state.detail or "the connection was closed")
+            detail = self.state.detail or "the connection was closed"
+            self._set_state(ConnectionStatus.CONNECTING, detail, is_refusal=self.state.is_refusal)
             self._fail_pending("the connection was closed")
         self._prepare_again.set()
+
+
+def _is_refusal(error: Exception) -> bool:
+    return _REFUSAL.search(str(error)) is not None

@@ -60,6 +60,7 @@ _WAIT_ERROR_CODES: Final[dict[type[errors.PyocoError], str]] = {
     errors.InvalidListQuery: "invalid_request",
     errors.NatsUnavailable: "unavailable",
     errors.IndexNotReady: "unavailable",
+    errors.ApiKeysBusy: "unavailable",
     errors.ApiKeyMissing: "unauthorized",
     errors.ApiKeyInvalid: "forbidden",
     errors.ScopeMissing: "forbidden",
