@@ -9,6 +9,10 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidRequest, NatsUnavailable
+from pyoco_server.records.runs.run_models import Job
+from pyoco_server.runs.lifecycle.durable_start import DurableStarter
+from pyoco_server.triggers import overlap_slots
 from pyoco_server.triggers.hooks import hook_service
 from pyoco_server.triggers.workflow_events import action_service
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -139,6 +143,41 @@ async def test_overlapping_deliveries_are_skipped_or_rejected(gateway: RunningGa
     await gateway.reaches(first, "CANCELLED")
     # The sender repeats it, and now it starts.
     assert (await rejecting.send(delivery_id="d2")).status_code == 202
+
+
+async def send_without_key(hook: HookSender) -> httpx.Response:
+    return await hook.http.post(f"/hooks/{hook.hook_id}", json={}, headers={"x-hook-token": hook.secret})
+
+
+@pytest.mark.parametrize("overlap", ["skip", "reject"])
+async def test_a_delivery_whose_run_is_refused_does_not_hold_up_the_next(
+    gateway: RunningGateway, overlap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = await a_hook(gateway.http, overlap=overlap)
+
+    async def refuse(_: DurableStarter, job: Job) -> None:
+        raise InvalidRequest(f"{job.run_id} is refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DurableStarter, "ensure_run", refuse)
+        assert (await send_without_key(hook)).status_code == 422
+    assert (await send_without_key(hook)).status_code == 202
+
+
+async def test_a_delivery_is_not_skipped_for_a_run_that_could_not_be_stored(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlap_slots, "MAX_LOOKS", 2)
+    hook = await a_hook(gateway.http, overlap="skip")
+
+    async def fail(_: DurableStarter, job: Job) -> None:
+        raise NatsUnavailable(f"whether {job.run_id} is stored is not known")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DurableStarter, "ensure_run", fail)
+        assert (await send_without_key(hook)).status_code == 503
+    assert (await send_without_key(hook)).status_code == 503
+    assert await runs_of(gateway, hook.hook_id) == []
 
 
 async def test_a_delivery_that_cannot_be_mapped_is_refused_and_kept(gateway: RunningGateway) -> None:

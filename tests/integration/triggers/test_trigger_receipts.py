@@ -11,15 +11,19 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.triggers.receipt_store import ReceiptKey, ReceiptStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, NatsUnavailable
+from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.records.runs.run_models import Job, new_run_id
 from pyoco_server.records.triggers.workflow_event_models import Receipt
+from pyoco_server.records.waits.signal_models import digest_token
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.triggers import overlap_slots
 from pyoco_server.triggers.overlap_slots import OverlapSlots
 from pyoco_server.triggers.trigger_receipts import (
     StartedOnce,
@@ -28,6 +32,7 @@ from pyoco_server.triggers.trigger_receipts import (
     run_id_of,
 )
 from tests.support.broker.connections import connected
+from tests.support.broker.stored_runs import snapshot, write
 from tests.support.running.gateway import running_gateway
 from tests.support.running.workflow_events import put_action, save_template, started
 from tests.support.waiting import eventually
@@ -226,7 +231,33 @@ async def test_the_slot_of_an_expired_key_is_that_of_its_new_run(shared_connecti
     assert await slots.take(None, "hook:slots", second, now=NOW) is None
     # It is not passed on by a run that does not have it.
     await slots.pass_on(None, "hook:slots", first, third)
+    await write(RunStore(shared_connection), snapshot(run_id=second))
     assert await slots.take(None, "hook:slots", third, now=time.time()) == second
+
+
+async def test_a_run_that_is_not_stored_refuses_nobody(
+    shared_connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gateway may have failed: a delivery that was skipped because of it would be lost."""
+    monkeypatch.setattr(overlap_slots, "MAX_LOOKS", 2)
+    slots = OverlapSlots(shared_connection)
+    first, second = new_run_id(), new_run_id()
+    assert await slots.take(None, "hook:failed", first, now=time.time()) is None
+    with pytest.raises(NatsUnavailable, match="another delivery is starting a run"):
+        await slots.take(None, "hook:failed", second, now=time.time())
+    assert await slots.take(None, "hook:failed", second, now=time.time() + 31) is None
+
+
+async def test_a_slot_that_cannot_be_read_is_free(shared_connection: Connection) -> None:
+    slots = OverlapSlots(shared_connection)
+    first, second = new_run_id(), new_run_id()
+    assert await slots.take(None, "hook:junk", first, now=time.time()) is None
+    bucket = Bucket(shared_connection, shared_connection.config.receipts_kv_bucket)
+    key = f"o.{NO_TENANT}.{digest_token('hook:junk')}"
+    stored = await bucket.get_from_leader(key)
+    assert stored is not None
+    await bucket.update(key, b"{}", revision=stored.revision)
+    assert await slots.take(None, "hook:junk", second, now=time.time()) is None
 
 
 async def removed(connection: Connection, key: ReceiptKey) -> None:

@@ -158,7 +158,8 @@ class HookReceiver:
                 if (open_run := await self._take_slot(hook, receipt, job)) is not None:
                     return _overlapping(hook, open_run)
             if receipt is None:
-                await self._starter.ensure_run(job)
+                async with self._slots.freed_if_refused(hook.tenant_id, hook.owner, job.run_id):
+                    await self._starter.ensure_run(job)
                 return DeliveryOutcome(DeliveryStatus.STARTED, job.run_id)
             started = await self._receipts.start_once(StartRequest(receipt, fingerprint, job))
             expected = run_id_of(receipt)

@@ -261,7 +261,9 @@ class WorkflowEvents:
         key = event.request.idempotency_key
         if key is None:
             await self._take_slot(event, job.run_id)
-            await self._submitter.submit(job)
+            owner = _owner(event.resolved_template)
+            async with self._slots.freed_if_refused(event.sender.tenant_id, owner, job.run_id):
+                await self._submitter.submit(job)
             started = StartedOnce(job.run_id, is_new=True)
             await self._audit.write(self._success_row(event, job.run_id, self._clock()))
         else:
