@@ -91,9 +91,11 @@ class RunKeeper:
         while True:
             await self._next_tick()
             now = time.monotonic()
-            if now - extended_at >= min(config.ack_progress_interval_sec, self._services.ack_wait_sec / 2):
-                await self._extend_ack_wait()
-                extended_at = now
+            extend_every_sec = min(config.ack_progress_interval_sec, self._services.ack_wait_sec / 2)
+            if now - extended_at >= extend_every_sec:
+                is_extended = await self._extend_ack_wait()
+                # A failed one is repeated soon: after AckWait the run would be delivered again.
+                extended_at = now if is_extended else now - extend_every_sec * 3 / 4
             if self._may_write and (self._has_progress() or now - beat_at >= beat_every_sec):
                 await self._store()
                 beat_at = now
@@ -118,12 +120,14 @@ class RunKeeper:
             # The next heartbeat reads the same.
             log.warning("a changed run could not be read: %s", error, extra=self._unavailable())
 
-    async def _extend_ack_wait(self) -> None:
+    async def _extend_ack_wait(self) -> bool:
         try:
             await self._delivery.in_progress()
         except NatsUnavailable as error:
             spec = Err.PROGRESS_ACK_FAILED
             log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=self.run_id))
+            return False
+        return True
 
     def _has_progress(self) -> bool:
         progress = self._executor.progress()
