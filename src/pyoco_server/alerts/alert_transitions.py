@@ -127,6 +127,7 @@ def _resolved(record: AlertRecord, current: AlertOccurrence, now: float) -> Aler
                 each.channel, MessageState.MUTED if each.channel in muted else MessageState.PENDING, now
             )
             for each in current.fired
+            if each.state is not MessageState.FAILED
         ]
     return _with_last(record, structs.replace(current, resolved_at=now, resolved=messages))
 

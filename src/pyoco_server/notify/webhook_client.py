@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import binascii
 import hmac
 import logging
 import time
@@ -85,7 +84,8 @@ def signing_key(secret: str) -> bytes:
     if secret.startswith(_ENCODED_SECRET):
         try:
             return base64.b64decode(secret.removeprefix(_ENCODED_SECRET), validate=True)
-        except binascii.Error:
+        except ValueError:
+            # binascii.Error, or a ValueError for text that is not ASCII.
             return secret.encode()
     return secret.encode()
 

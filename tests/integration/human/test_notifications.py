@@ -459,6 +459,7 @@ def test_the_signature_is_the_one_of_standard_webhooks() -> None:
 
 def test_a_secret_that_only_looks_encoded_is_a_text() -> None:
     assert signing_key("whsec_not base64!") == b"whsec_not base64!"
+    assert signing_key("whsec_é") == "whsec_é".encode()
     assert signing_key("plain") == b"plain"
 
 

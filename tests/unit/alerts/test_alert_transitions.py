@@ -64,6 +64,12 @@ def test_an_alert_that_is_over_is_resolved_and_reported() -> None:
     assert states(record) == [(["pending"], ["pending"])]
 
 
+def test_a_channel_that_could_not_be_told_is_not_told_that_it_is_over() -> None:
+    record, [due] = claimed(look(an_alert(), 1), NOW + 1, until=NOW + 10)
+    record = completed(record, {due: MessageResult(ok=False)})
+    assert states(look(record, 20, is_met=False)) == [(["failed"], [])]
+
+
 def test_no_resolved_message_with_send_resolved_off() -> None:
     record = look(look(an_alert(send_resolved=False), 1), 20, is_met=False)
     assert states(record) == [(["pending"], [])]

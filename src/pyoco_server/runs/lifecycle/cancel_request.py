@@ -33,8 +33,8 @@ async def cancel_run(
 ) -> RunSnapshot:
     """The snapshot with the request. An ended run is returned as it is; a second request changes nothing.
 
-    `by` defaults to the caller's key. `force` ends the run without a grace period, also after a request that
-    did not.
+    `by` defaults to the caller's key. `force` ends the run without a grace period. It replaces an earlier
+    request that did not, with its time, author and reason.
     """
     stored = await _store_request(
         store, run_id, caller, by=by or caller.api_key_id, reason=reason, force=force
