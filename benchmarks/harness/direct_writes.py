@@ -18,7 +18,7 @@ T = TypeVar("T")
 @asynccontextmanager
 async def connected(config: NatsBackendConfig) -> AsyncIterator[Connection]:
     connection = Connection(config, name="benchmark:seed")
-    connection.add_hook(lambda: ensure_resources(connection))
+    connection.on_connect(lambda: ensure_resources(connection))
     await connection.start()
     try:
         await connection.wait_ready(20)

@@ -106,7 +106,7 @@ def _snapshot(chance: random.Random, status: RunStatus, flow: str, at: float) ->
 async def seed_runs(config: NatsBackendConfig, count: int, *, first: int = 0, seed: int = 1) -> float:
     """Write that many runs; how long it took, in seconds."""
     connection = Connection(config, name="benchmark:seed")
-    connection.add_hook(lambda: ensure_resources(connection))
+    connection.on_connect(lambda: ensure_resources(connection))
     await connection.start()
     began = time.perf_counter()
     try:

@@ -1,1 +1,1 @@
-"""The measurements of the product alone: `make bench-index`, `-watch`, `-waits`, `-auth`, `-outage`."""
+"""The measurements of the product alone: `make help` lists them as `bench-...`."""

@@ -161,7 +161,7 @@ async def sides(nats_url: str, folder: Path, key: Headers) -> AsyncIterator[tupl
 async def administration(nats_url: str) -> AsyncIterator[KeyAdministration]:
     config = NatsBackendConfig(nats_url=nats_url, auth_pepper=PEPPER, load_dotenv=False)
     connection = Connection(config, name="benchmark")
-    connection.add_hook(lambda: ensure_resources(connection))
+    connection.on_connect(lambda: ensure_resources(connection))
     await connection.start()
     try:
         await connection.wait_ready(10)

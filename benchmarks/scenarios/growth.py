@@ -75,7 +75,7 @@ async def plain(folder: Path, goal: int) -> list[Window]:
     async with EmbeddedNats(folder / "nats") as server:
         config = NatsBackendConfig(nats_url=server.url, load_dotenv=False)
         connection = Connection(config, name="plain")
-        connection.add_hook(lambda: ensure_resources(connection))
+        connection.on_connect(lambda: ensure_resources(connection))
         await connection.start()
         await connection.wait_ready(10.0)
         bucket, parts, stored = Bucket(connection, config.runs_kv_bucket), {"broker": [server.pid]}, 0

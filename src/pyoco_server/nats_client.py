@@ -72,11 +72,11 @@ class PyocoNatsClient:
     ) -> Self:
         """Connect with the settings of a gateway; NatsUnavailable when NATS cannot be reached in time."""
         connection = Connection(config or NatsBackendConfig.from_env(), name="pyoco-client:nats")
-        connection.add_hook(lambda: ensure_resources(connection))
-        connection.add_hook(lambda: trust_nothing_if_empty(connection))
+        connection.on_connect(lambda: ensure_resources(connection))
+        connection.on_connect(lambda: trust_nothing_if_empty(connection))
         client = cls(connection)
         # Gateways date by it, and events count from the submission on.
-        connection.add_hook(client._clock.on_connect)
+        connection.on_connect(client._clock.on_connect)
         async with AsyncExitStack() as cleanup:
             cleanup.push_async_callback(connection.close)
             await connection.start()

@@ -21,8 +21,8 @@ from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunStatus, encode, job_of
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, UndeliverableJobs
-from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire

@@ -92,12 +92,12 @@ class DeadlineQueue(Generic[K, V]):
 
 
 class TimeBudget:
-    """`asyncio.timeout` for blocks that are entered thousands of times a second: `with budget.block():`."""
+    """`asyncio.timeout` for blocks that are entered thousands of times a second: `with budget.limit():`."""
 
     def __init__(self, seconds: float) -> None:
         self._blocks: DeadlineQueue[_Block, _Block] = DeadlineQueue(seconds, _Block.expire)
 
-    def block(self) -> "_Block":
+    def limit(self) -> "_Block":
         """To be entered inside a task; raises TimeoutError when the time is up before its end."""
         return _Block(self._blocks)
 

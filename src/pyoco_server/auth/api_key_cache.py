@@ -101,7 +101,7 @@ class ApiKeyCache:
         self._lookups = PacedRefresh(self.confirm, timeout_sec=connection.config.nats_request_timeout_sec)
         self._end_expired_at = 0.0
         self._used: dict[str, float] = {}
-        connection.add_hook(self._on_connected)
+        connection.on_connect(self._on_connected)
 
     async def start(self) -> None:
         self._loop.start()

@@ -41,10 +41,10 @@ class Gateway:
         self._start_order: list[services.Service] = []
 
         self.connection = self._add_service(Connection(config, name="pyoco-server:http"))
-        self.connection.add_hook(lambda: ensure_resources(self.connection))
-        self.connection.add_hook(lambda: trust_nothing_if_empty(self.connection))
+        self.connection.on_connect(lambda: ensure_resources(self.connection))
+        self.connection.on_connect(lambda: trust_nothing_if_empty(self.connection))
         self.clock = ServerClock(self.connection)
-        self.connection.add_hook(self.clock.on_connect)
+        self.connection.on_connect(self.clock.on_connect)
         self.timekeeper = Timekeeper(self.connection.wait_ready, self.clock.now)
         self.timekeeper.add(self.clock)
         self.storage = self._add_service(WriteHealth(self.connection))

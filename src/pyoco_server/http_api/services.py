@@ -50,7 +50,7 @@ from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.index.statistics.flow_statistics import FlowStatistics
 from pyoco_server.runs.lifecycle.submission import Submitter
-from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.watch.run_hub import RunHub
 from pyoco_server.schedules.schedule_directory import ScheduleDirectory
 from pyoco_server.schedules.schedule_lists import ScheduleLists
@@ -324,7 +324,7 @@ class SharedCursors:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._cursors: Cursors | None = None
-        connection.add_hook(self._forget)
+        connection.on_connect(self._forget)
 
     async def get(self) -> Cursors:
         """The key is read once per connection; NatsUnavailable when that fails."""

@@ -1,5 +1,7 @@
 """Maintenance of waits: ends them at their deadline, and completes what a stopped gateway has left undone.
 
+This says when; what happens at a deadline is in wait_transitions.py (`expired`).
+
 Every gateway runs one without coordination: each action is a compare-and-set, or may be repeated. Its cost
 follows what is due and what was written: a timer ends waits at their deadlines; and a run is checked, a
 moment later, when it or one of its waits was written. Everything is checked when the index is filled, after
@@ -23,7 +25,7 @@ from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.waits.wait_models import WaitRecord, WaitState, run_id_of_wait
-from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
+from pyoco_server.runs.open_runs import OpenRun, OpenRuns
 from pyoco_server.waits.continuation import MAY_HAVE_OPEN_WAITS, Continuations
 from pyoco_server.waits.each_wait import for_each_wait
 from pyoco_server.waits.index.wait_index import WaitIndex, WaitWrite
@@ -132,7 +134,7 @@ class WaitMaintenance:
         await self._connection.wait_ready()
         pause_sec = self._interval_sec
         if self._index.ready:
-            jobs = (
+            duties = (
                 self._notice_interruption,
                 self._expire_due,
                 self._notify_due,
@@ -140,7 +142,7 @@ class WaitMaintenance:
                 self._check_due,
                 self._round_if_due,
             )
-            failures = [failure for job in jobs if (failure := await _failure_of(job)) is not None]
+            failures = [failure for duty in duties if (failure := await _failure_of(duty)) is not None]
             if failures and not self._reported_failure:
                 spec = Err.NATS_UNAVAILABLE
                 log.warning("maintenance of waits failed: %s", failures[0], extra=spec.log_fields())
@@ -329,9 +331,9 @@ class WaitMaintenance:
         return self._queued.is_queued(run.run_id, min_generation=run.state.generation)
 
 
-async def _failure_of(job: Callable[[], Awaitable[None]]) -> PyocoError | None:
+async def _failure_of(duty: Callable[[], Awaitable[None]]) -> PyocoError | None:
     try:
-        await job()
+        await duty()
     except (NatsUnavailable, IndexNotReady) as error:
         return error
     return None

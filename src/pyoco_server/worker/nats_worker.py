@@ -349,7 +349,7 @@ class _WorkerParts:
         meter: UsageMeter | None,
     ) -> "_WorkerParts":
         connection = Connection(config, name=f"pyoco-worker:{worker_id}", coalesce_writes=True)
-        connection.add_hook(lambda: ensure_worker_resources(connection))
+        connection.on_connect(lambda: ensure_worker_resources(connection))
         await connection.start()
         async with AsyncExitStack() as undo:
             undo.push_async_callback(connection.close)

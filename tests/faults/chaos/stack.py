@@ -84,9 +84,9 @@ class Stack:
         self.history = History(self.connection)
         self.schedules = Schedules(self.connection)
         if every_write:
-            self.connection.add_hook(self.history.keep_everything)
-            self.connection.add_hook(self.schedules.keep_everything)
-        self.connection.add_hook(lambda: ensure_resources(self.connection))
+            self.connection.on_connect(self.history.keep_everything)
+            self.connection.on_connect(self.schedules.keep_everything)
+        self.connection.on_connect(lambda: ensure_resources(self.connection))
 
     async def start(self) -> None:
         self.execution_log.touch()

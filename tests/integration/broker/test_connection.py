@@ -92,7 +92,7 @@ async def test_closing_while_a_reconnect_is_being_prepared_is_quick(
         preparing.set()
         await own_connection.request("$JS.API.INFO")
 
-    own_connection.add_hook(hook)
+    own_connection.on_connect(hook)
     for _ in range(2):
         preparing.clear()
         await asyncio.to_thread(own_nats.kill)
@@ -113,7 +113,7 @@ async def test_close_cancels_again_when_a_cancellation_is_swallowed(connection: 
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
 
-    connection.add_hook(swallow)
+    connection.on_connect(swallow)
     with pytest.raises(NoResponders):
         await connection.request("nobody")
     await preparing.wait()

@@ -96,7 +96,7 @@ async def test_a_hang_up_does_not_hide_the_refusal(config: NatsBackendConfig) ->
 
 async def test_a_hook_that_lacks_a_right_is_reported_as_forbidden(installation: Installation) -> None:
     async with connected(installation.settings("gateway"), with_resources=False, ready=False) as connection:
-        connection.add_hook(lambda: connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK"))
+        connection.on_connect(lambda: connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK"))
         await eventually(lambda: "this user may not" in connection.state.detail, describe="it was refused")
         with pytest.raises(NatsForbidden, match="may not publish to"):
             await connection.wait_ready(0)

@@ -11,7 +11,7 @@ from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention, WorkerRecordRetention
 from pyoco_server.wheels.wheel_registry import ABANDONED_SEC
 from tests.support.broker.connections import connected

@@ -15,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.log_models import LogLine
-from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, write

@@ -20,7 +20,7 @@ from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.records.waits.wait_models import Actor, WaitEventKind
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
 from pyoco_server.waits.human.reopen import retry_run
 from pyoco_server.waits.wait_transitions import event_of

@@ -11,7 +11,7 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunStatus
-from pyoco_server.runs.sweep.open_runs import OpenRuns, RunState
+from pyoco_server.runs.open_runs import OpenRuns, RunState
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.sweeping import (
     CrashedWorker,

@@ -17,7 +17,7 @@ from pyoco_server.records.runs.run_models import RunStatus, TaskStatus
 from pyoco_server.records.waits.wait_models import WaitRecord
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.waiting_state import parked_snapshot
-from pyoco_server.runs.sweep.open_runs import OpenRuns, RunState
+from pyoco_server.runs.open_runs import OpenRuns, RunState
 from tests.integration.waits.test_wait_expiry import maintaining
 from tests.support.broker.stored_waits import decide
 from tests.support.running.waiting_runs import WaitingRun, wait_of, waiting_run

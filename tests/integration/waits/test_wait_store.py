@@ -16,7 +16,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.records.waits.wait_models import WaitEventKind, WaitState, encode
-from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
 from pyoco_server.waits.wait_transitions import event_of
 from tests.support.broker.connections import connected

@@ -23,7 +23,7 @@ async def connected(
     """A connection that is ready, or only started, with every stream and bucket created."""
     connection = Connection(config, name="test")
     if with_resources:
-        connection.add_hook(lambda: ensure_resources(connection))
+        connection.on_connect(lambda: ensure_resources(connection))
     await connection.start()
     try:
         if ready:

@@ -12,7 +12,7 @@ from pyoco_server.broker.jetstream.stream_reads import (
 )
 from pyoco_server.records.runs.run_models import TERMINAL
 from pyoco_server.records.waits.wait_models import WaitRecord, WaitState, decode_outbox, decode_wait
-from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
+from pyoco_server.runs.open_runs import OpenRuns, state_in
 from pyoco_server.waits.index.wait_index import WaitIndex
 
 

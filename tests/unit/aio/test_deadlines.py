@@ -138,11 +138,11 @@ async def budget(clock: FakeClockLoop) -> AsyncIterator[TimeBudget]:
 
 
 async def test_a_block_is_ended_at_its_deadline(budget: TimeBudget, clock: FakeClockLoop) -> None:
-    with budget.block():
+    with budget.limit():
         await asyncio.sleep(0)
 
     async def wait() -> int:
-        with pytest.raises(TimeoutError), budget.block():
+        with pytest.raises(TimeoutError), budget.limit():
             await asyncio.Event().wait()
         # The block was ended, not the task.
         return asyncio.current_task().cancelling()  # type: ignore[union-attr]
@@ -158,7 +158,7 @@ async def test_another_cancellation_is_not_a_timeout(
     budget: TimeBudget, clock: FakeClockLoop, at_the_deadline: bool
 ) -> None:
     async def wait() -> None:
-        with budget.block():
+        with budget.limit():
             asyncio.current_task().cancel()  # type: ignore[union-attr]
             if at_the_deadline:
                 # It passes before the task runs again.
@@ -170,5 +170,5 @@ async def test_another_cancellation_is_not_a_timeout(
 
 
 async def test_an_error_of_the_block_passes_through(budget: TimeBudget) -> None:
-    with pytest.raises(KeyError), budget.block():
+    with pytest.raises(KeyError), budget.limit():
         raise KeyError

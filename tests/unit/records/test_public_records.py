@@ -7,7 +7,7 @@ from pyoco_server.broker.stores.api_keys import StoredSecret
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.runs.run_models import decode_snapshot
 from pyoco_server.runs.index.run_summary import summary_of
-from pyoco_server.runs.sweep.open_runs import decode_state
+from pyoco_server.runs.open_runs import decode_state
 from pyoco_server.telemetry.key_redaction import redact_keys
 
 SNAPSHOT = (

@@ -10,8 +10,8 @@ import pytest
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
+from pyoco_server.runs.open_runs import OpenRuns, RunState
 from pyoco_server.runs.sweep.delayed_starts import DelayedStarts
-from pyoco_server.runs.sweep.open_runs import OpenRuns, RunState
 
 
 @dataclass

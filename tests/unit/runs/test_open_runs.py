@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from pyoco_server.records.runs.run_models import DeliveryId
-from pyoco_server.runs.sweep.open_runs import AwaitedId, OpenRuns, RunState
+from pyoco_server.runs.open_runs import AwaitedId, OpenRuns, RunState
 
 
 class CountedId(str):

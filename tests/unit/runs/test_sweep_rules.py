@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import DeliveryId
-from pyoco_server.runs.sweep.open_runs import RunState
+from pyoco_server.runs.open_runs import RunState
 from pyoco_server.runs.sweep.sweep_rules import (
     Repair,
     SilenceThresholds,

@@ -87,7 +87,7 @@ def test_a_clock_that_goes_back_starts_nothing_twice() -> None:
     [
         # 20 and 30 are skipped, 40 starts when the run of 10 has ended.
         (Overlap.SKIP, [10, 40, 70]),
-        # 20 waits for the run of 10 until 40, when it starts; 30 and 40 find the buffer full, or taken.
+        # 20 is buffered and starts at 40; 30 finds the buffer full; 40 is buffered then, and starts at 70.
         (Overlap.BUFFER_ONE, [10, 20, 40]),
         (Overlap.BUFFER_ALL, [10, 20, 30]),
         (Overlap.ALLOW_ALL, [10, 20, 30, 40, 50, 60, 70]),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ReadyHook = Callable[[], Awaitable[object]]
+ConnectCallback = Callable[[], Awaitable[object]]
 S = TypeVar("S")
 
 _RETRY_SEC = 0.25
@@ -165,7 +165,7 @@ class ReplyStream:
 
 
 class Connection:
-    """Connects in the background, reconnects for ever, and runs its hooks after each connect."""
+    """Connects in the background, reconnects for ever, and runs its callbacks after each connect."""
 
     def __init__(self, config: NatsBackendConfig, *, name: str, coalesce_writes: bool = False) -> None:
         """With `coalesce_writes`, many messages leave at once rather than each as soon as possible."""
@@ -175,7 +175,7 @@ class Connection:
         self._coalesce_writes = coalesce_writes
         self._options = connect_options(config)
         self._client = new_client()
-        self._hooks: list[ReadyHook] = []
+        self._on_connect: list[ConnectCallback] = []
         self._ready = asyncio.Event()
         # Whether it has never been usable.
         self._is_new = True
@@ -208,7 +208,7 @@ class Connection:
 
     @property
     def ready(self) -> bool:
-        """Connected, and every hook has succeeded on this connection."""
+        """Connected, and every callback of `on_connect` has succeeded on this connection."""
         return self._ready.is_set() and self.state.up
 
     @property
@@ -225,9 +225,9 @@ class Connection:
         """By the present client."""
         return self._client.stats["out_msgs"]
 
-    def add_hook(self, hook: ReadyHook) -> None:
-        """Run `hook` after every (re)connect, before the connection counts as ready."""
-        self._hooks.append(hook)
+    def on_connect(self, callback: ConnectCallback) -> None:
+        """Run it after every (re)connect, before the connection counts as ready."""
+        self._on_connect.append(callback)
 
     def shared(self, new: Callable[["Connection"], S]) -> S:
         """What `new` makes of this connection, once for all who use it; it ends with the connection."""
@@ -303,7 +303,7 @@ class Connection:
 
     def _no_responders(self, subject: str) -> NoResponders:
         self.interruptions += 1
-        # A stream may have been deleted: the hooks create it again.
+        # A stream may have been deleted: the callbacks of `on_connect` create it again.
         self._ready.clear()
         self._prepare_again.set()
         cure = f": {_NO_RESPONDERS_CURE}" if subject.startswith("$JS.API.") else ""
@@ -417,8 +417,8 @@ class Connection:
 
     async def _prepare(self) -> bool:
         try:
-            for hook in self._hooks:
-                await hook()
+            for callback in self._on_connect:
+                await callback()
         except NatsUnavailable as error:
             detail = error.detail.removeprefix(self._with_address(""))
             self._report_problem(detail, is_refusal=isinstance(error, NatsForbidden))

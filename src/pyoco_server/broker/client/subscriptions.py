@@ -16,7 +16,7 @@ class RenewableSubscription:
     """nats-py restores subscriptions after a reconnect, but they end with their client.
 
     The connection replaces the client when nats-py gives it up. So `renew` has to be called after each
-    connect: as a hook of the connection, or before each use.
+    connect: in a callback of `on_connect`, or before each use.
     """
 
     def __init__(self, connection: Connection, sink: MessageSink, subject: str | None = None) -> None:
@@ -26,7 +26,7 @@ class RenewableSubscription:
         self._fixed_subject = subject
         self._subscription: Subscription | None = None
         self._client: PublicClient | None = None
-        # A caller and the hook of the connection may renew it at the same time.
+        # A caller and the callback of `on_connect` may renew it at the same time.
         self._changing = asyncio.Lock()
         # Empty while there is no subscription.
         self.subject = ""

@@ -135,7 +135,7 @@ class ObjectStore:
             # Messages may have been missed during the outage.
             hint()
 
-        self._connection.add_hook(resubscribe)
+        self._connection.on_connect(resubscribe)
         await subscription.renew()
 
     async def listing(self) -> ObjectListing:

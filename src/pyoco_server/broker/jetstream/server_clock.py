@@ -81,7 +81,7 @@ class ServerClock:
         return self.offset_sec is not None and abs(self.offset_sec) > TOLERATED_SEC
 
     async def on_connect(self) -> None:
-        """A hook of the connection: nothing is decided by the clock of this machine."""
+        """For `on_connect` of the connection: nothing is decided by the clock of this machine."""
         await self.measure()
 
     async def run_due(self, now: float) -> float:

@@ -55,7 +55,7 @@ class Advisories:
     def on_advisory(self, callback: Callable[[], None]) -> None:
         """Call back for each new one: only a hint, the stream has them all."""
         subscription = RenewableSubscription(self._connection, lambda _: callback(), self._subject)
-        self._connection.add_hook(subscription.renew)
+        self._connection.on_connect(subscription.renew)
 
     async def unhandled(self) -> AsyncIterator[ExhaustedJob]:
         """Every exhausted job that was not handled yet, the oldest first."""

@@ -86,7 +86,7 @@ class Intake:
 
     async def start(self) -> None:
         """Bind to the consumers now and again after each reconnect."""
-        self._connection.add_hook(self._bind)
+        self._connection.on_connect(self._bind)
         await self._bind()
         self._maintenance.start()
 
@@ -413,7 +413,7 @@ class TagPulls:
         try:
             await self._connection.publish(self._subject, request, reply=self._inbox.subject)
         except NatsUnavailable as error:
-            # The reconnect hook pulls again.
+            # The callback of `on_connect` pulls again.
             log.debug("pull for tag %s not sent: %s", self.name, error)
             self._set_outstanding(0)
 

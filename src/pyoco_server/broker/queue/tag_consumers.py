@@ -197,7 +197,7 @@ class UnusableConsumers:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.found: list[_Unusable] = []
-        connection.add_hook(self.read)
+        connection.on_connect(self.read)
 
     async def read(self) -> None:
         config, known = self._connection.config, {each.problem for each in self.found}

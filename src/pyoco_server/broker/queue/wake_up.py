@@ -45,7 +45,7 @@ class WakeUps:
         self._on_own_record = on_own_record
 
     async def start(self) -> None:
-        self._connection.add_hook(self._subscription.renew)
+        self._connection.on_connect(self._subscription.renew)
         await self._subscription.renew()
 
     def _on_message(self, message: Message) -> None:

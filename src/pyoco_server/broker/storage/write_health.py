@@ -49,7 +49,7 @@ class WriteHealth:
         self.space: list[FreeSpace] = []
         self._loop = BackgroundLoop("write-health", self._round)
         connection.writes.listen(self._on_failure)
-        connection.add_hook(self._on_connected)
+        connection.on_connect(self._on_connected)
 
     async def start(self) -> None:
         self._loop.start()

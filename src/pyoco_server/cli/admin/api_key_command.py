@@ -186,7 +186,7 @@ def _administer(
 
     async def connected() -> T:
         connection = Connection(config, name="pyoco-server-admin")
-        connection.add_hook(lambda: ensure_api_keys(connection))
+        connection.on_connect(lambda: ensure_api_keys(connection))
         await connection.start()
         try:
             await connection.wait_ready(_CONNECT_SEC)

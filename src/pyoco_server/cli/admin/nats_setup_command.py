@@ -52,9 +52,9 @@ def nats_setup(
 
 async def _set_up(config: NatsBackendConfig, tags: list[str], *, sign_stored_runs: bool) -> None:
     connection = Connection(config, name="pyoco-server:admin")
-    connection.add_hook(lambda: ensure_resources(connection))
+    connection.on_connect(lambda: ensure_resources(connection))
     # Before a worker can connect: what it wrote until the first gateway starts would be trusted.
-    connection.add_hook(lambda: trust_nothing_if_empty(connection))
+    connection.on_connect(lambda: trust_nothing_if_empty(connection))
     await connection.start()
     try:
         await connection.wait_ready(_CONNECT_SEC)

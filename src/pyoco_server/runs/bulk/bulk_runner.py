@@ -128,7 +128,7 @@ class BulkRunner:
         self.lease = Lease(connection, "bulk", ttl_sec=_MISSED_ROUNDS * self._interval_sec)
         # The records were read up to here.
         self._revision = 0
-        connection.add_hook(self._reset_revision)
+        connection.on_connect(self._reset_revision)
         self._open: set[str] = set()
         self._loop = BackgroundLoop("bulk", self._step)
 

@@ -17,7 +17,7 @@ from pyoco_server.runs.index.run_summary import RunItem, RunSummary
 from pyoco_server.runs.index.sqlite.batch_statement import BatchStatement
 from pyoco_server.runs.index.sqlite.sqlite_index import SqliteWriter
 from pyoco_server.runs.index.statistics.flow_rollups import EndedRun, FlowRollups, RollupChanges
-from pyoco_server.runs.sweep.open_runs import RunState
+from pyoco_server.runs.open_runs import RunState
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 
 _CACHED_GROUP_IDS: Final = 20_000

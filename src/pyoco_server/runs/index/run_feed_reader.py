@@ -17,7 +17,7 @@ from pyoco_server.runs.index.index_writer import RunWrite
 from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import summary_of
 from pyoco_server.runs.index.sqlite.index_feed import IndexFeedReader
-from pyoco_server.runs.sweep.open_runs import OpenRuns, decode_state
+from pyoco_server.runs.open_runs import OpenRuns, decode_state
 from pyoco_server.runs.watch.recent_changes import Before
 from pyoco_server.runs.watch.run_hub import RunChange, RunHub
 

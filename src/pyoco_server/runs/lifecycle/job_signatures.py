@@ -77,7 +77,7 @@ class JobSignatures:
         self.refused = 0
         # Before anything is submitted: a submission is bounded in time. Read again after a reconnect, since
         # a server that lost its data has another secret.
-        connection.add_hook(self._read_secret)
+        connection.on_connect(self._read_secret)
 
     async def sign(self, snapshot: RunSnapshot) -> str:
         if self._secret is None:

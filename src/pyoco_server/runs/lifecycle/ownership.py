@@ -134,8 +134,9 @@ class OwnedRun:
     async def unclaim(self, *, last_delivery: bool = False) -> bool:
         """Undo the claim of a run that was not started; False when it is to be cancelled instead.
 
-        A run with an earlier owner stays claimed, so that this one does not take it for its own; and so does
-        one with its last delivery, so that the sweep sees that none will follow. Both are handed back.
+        The claim stays if the run had an owner before: without it, that worker would find its own delivery in
+        the snapshot and go on. It also stays on the last delivery, from which the sweep sees that none
+        follows. Both are handed back.
         """
         before = self._before
         if before is None or before.delivery is not None or last_delivery:

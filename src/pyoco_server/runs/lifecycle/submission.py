@@ -120,7 +120,7 @@ class Submitter:
         try:
             if _reuses_journal(job):
                 await self._copy_journal(job)
-            with self._connection.urgent, self._budget.block():
+            with self._connection.urgent, self._budget.limit():
                 if request is None:
                     await self._store_and_queue(prepared)
                     return job.run_id

@@ -13,8 +13,8 @@ from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs, is_job_of
-from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import CheckLease
 from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, repair_for
 

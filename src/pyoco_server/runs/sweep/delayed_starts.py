@@ -14,7 +14,7 @@ from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
-from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.open_runs import OpenRuns
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from pyoco_server.errors.error_table import Err
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.run_models import Job, Reason, RunSnapshot, RunStatus, decode_job
 from pyoco_server.runs.lifecycle.unowned_runs import Ending, UnownedRuns
-from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import Reason, RunSnapshot, RunStatus
 from pyoco_server.runs.lifecycle.unowned_runs import Ending, UnownedRuns
+from pyoco_server.runs.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
-from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, is_overdue, repair_for
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogu
 from pyoco_server.broker.stores.workers.worker_registry import StoredWorker, WorkerRegistry
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.runs.run_models import TERMINAL
-from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
+from pyoco_server.runs.open_runs import OpenRuns, state_in
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.ownership import time_used_by_heartbeat
-from pyoco_server.runs.sweep.open_runs import RunState
+from pyoco_server.runs.open_runs import RunState
 
 # Longer than a submission takes from its first write to its last.
 _SUBMISSION_SEC = 2.0

@@ -20,9 +20,9 @@ from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
+from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep.acked_job_removal import AckedJobRemoval
 from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, UndeliverableJobs
-from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import OrphanedRuns
 from pyoco_server.runs.sweep.retention import Retention, UnfinishedUploads, WorkerRecordRetention
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds, burst_wait_sec

@@ -18,7 +18,7 @@ from pyoco_server.broker.stores.trusted_records import is_trust_decided, present
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.value_types import is_tag
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
-from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
+from pyoco_server.runs.open_runs import OpenRun, OpenRuns
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from pyoco_server.records.moments import iso_time
 from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
+from pyoco_server.runs.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
-from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.takeover.lost_workers import LostWorkers, ProbedWorker, WorkerHead
 from pyoco_server.runs.takeover.run_handover import RunHandover
 from pyoco_server.runs.takeover.unclaimed_jobs import Delivered, UnclaimedJobs

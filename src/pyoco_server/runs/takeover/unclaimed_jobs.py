@@ -14,7 +14,7 @@ from pyoco_server.broker.queue.tag_consumers import consumer_info, work_subject
 from pyoco_server.broker.queue.work_queue import head_of, is_first_job
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
-from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.open_runs import OpenRuns
 
 _BATCH = 64
 _BATCH_BYTES = 1024 * 1024

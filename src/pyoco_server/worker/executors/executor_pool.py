@@ -4,7 +4,7 @@ A session holds a lease: an executor is reserved for it before it pulls a delive
 outcome of its run is known. (It is not a lease of gateways, broker/jetstream/lease.py.) While runs are short,
 there are more leases than executors: these runs are queued after others. A run that cannot be queued, or that
 is recalled because the one before it is long, was not started; its session returns it to the work queue,
-where any worker may take it.
+where any worker may take it. When a process is replaced instead of used again is in process_executor.py.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ class FlowReports:
                 await self._store_catalogue()
 
     def start(self) -> None:
-        self._connection.add_hook(self._on_connect)
+        self._connection.on_connect(self._on_connect)
         self._loop.start()
 
     async def close(self) -> None:

@@ -93,7 +93,7 @@ class Presence:
 
     async def start(self) -> None:
         # Before the record: gateways look for it from then on.
-        self._connection.add_hook(self._probed.renew)
+        self._connection.on_connect(self._probed.renew)
         await self._probed.renew()
         await self._measure()
         await self._own.save()

@@ -33,7 +33,7 @@ async def first_sync(
     if not sync.enabled:
         return sync
     connection = Connection(config, name=f"pyoco-worker:{worker_id}:wheels")
-    connection.add_hook(lambda: ensure_worker_resources(connection))
+    connection.on_connect(lambda: ensure_worker_resources(connection))
     await connection.start()
     try:
         await connection.wait_ready(timeout_sec)

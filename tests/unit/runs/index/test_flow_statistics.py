@@ -40,7 +40,7 @@ from pyoco_server.runs.index.statistics.time_histogram import (
     quantiles_ms,
     unpacked,
 )
-from pyoco_server.runs.sweep.open_runs import decode_state
+from pyoco_server.runs.open_runs import decode_state
 
 NOW = 1_800_000_000.0
 FLOWS = ("load", "report")

@@ -22,7 +22,7 @@ from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import RunSummary, summary_of
 from pyoco_server.runs.index.sqlite.batch_statement import BatchStatement
 from pyoco_server.runs.index.sqlite.index_file import IndexFile
-from pyoco_server.runs.sweep.open_runs import decode_state
+from pyoco_server.runs.open_runs import decode_state
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 
 # Each table without its internal numbers.

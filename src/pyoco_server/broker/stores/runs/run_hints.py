@@ -85,7 +85,7 @@ class RunWatches:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._subscriptions: dict[RunWatch, list[RenewableSubscription]] = {}
-        connection.add_hook(self._on_connected)
+        connection.on_connect(self._on_connected)
 
     def __len__(self) -> int:
         return len(self._subscriptions)
@@ -103,7 +103,7 @@ class RunWatches:
         ]
         self._subscriptions[watch] = subscriptions
         try:
-            with suppress(NatsUnavailable):  # the hook subscribes when the connection is back
+            with suppress(NatsUnavailable):  # `on_connect` subscribes when the connection is back
                 for subscription in subscriptions:
                     await subscription.renew()
             yield watch

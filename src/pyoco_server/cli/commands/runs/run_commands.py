@@ -217,9 +217,9 @@ def _rerun_params(
     single: list[Params] | None,
 ) -> Params | None:
     """None: as in the origin. Single params change those of the origin, unless others replace them."""
-    if file is given is None and not single:
-        return None
-    if file is given is None:
+    if file is None and given is None:
+        if not single:
+            return None
         given = Params(client.get_run(origin, ["full"])["params"])
     return merged_params(file, given, single)
 
