@@ -41,7 +41,7 @@ FIXES: tuple[Fix, ...] = (
         ("sweep",),
         (
             Substitution(
-                f"{_RUNS}.sweep.open_runs:OpenRuns.forget",
+                f"{_RUNS}.open_runs:OpenRuns.forget",
                 "if run is not None and run.revision == revision:",
                 "if run is not None:",
             ),
@@ -90,7 +90,7 @@ FIXES: tuple[Fix, ...] = (
                 "return False",
             ),
             Substitution(
-                f"{_RUNS}.sweep.open_runs:_is_newly_parked",
+                f"{_RUNS}.open_runs:_is_newly_parked",
                 "(before.state.status, before.state.generation) != (now.status, now.generation)",
                 "before.state.status != now.status",
             ),
