@@ -8,7 +8,6 @@ from playwright.async_api import expect
 
 from pyoco_server.config import NatsBackendConfig
 from tests.dashboard.browser import Tab
-from tests.support.inspection import started_pid
 from tests.support.places import FLOWS
 from tests.support.programs import WORKER, running
 from tests.support.running.workers import serving_worker
@@ -19,13 +18,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def test_a_run_on_a_dead_worker_needs_attention_until_another_takes_it(
     tab: Tab, config: NatsBackendConfig, tmp_path: Path
 ) -> None:
-    page, release, marker = tab.page, tmp_path / "release", tmp_path / "started"
+    page, release = tab.page, tmp_path / "release"
     warning = page.locator("[data-warning='lost']")
     arguments = ("--flows", str(FLOWS), "--worker-id", "killed", "--tags", "gpu")
     with running(WORKER, *arguments, cwd=tmp_path, PYOCO_NATS_URL=config.nats_url or "") as (worker, _):
-        params = {"path": str(release), "started": str(marker)}
-        run_id = await tab.gateway.submit("waiting", tag="gpu", params=params)
-        await started_pid(marker)
+        run_id = await tab.gateway.submit("waiting", tag="gpu", params={"path": str(release)})
+        # Otherwise what is left of the run names no task.
+        await tab.gateway.task_runs(run_id, "wait_for_file")
         await tab.open("/runs")
         badge = page.locator(f"[data-run='{run_id}'] [data-status]")
         await expect(badge).to_have_text("Running")

@@ -126,11 +126,7 @@ async def test_progress_is_stored_even_if_preparing_the_flow_takes_long(
     gateway = own_queue.gateway
     async with own_queue.worker(flows=folder):
         run_id = (await gateway.submit_yaml(source, tag=own_queue.tag)).json()["run_id"]
-
-        async def task_is_running() -> bool:
-            return bool((await gateway.get(run_id))["tasks"] == {"w": "RUNNING"})
-
-        await eventually(task_is_running, describe="the task is seen RUNNING")
+        await gateway.task_runs(run_id, "w")
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 

@@ -4,7 +4,6 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -173,12 +172,8 @@ async def test_progress_and_heartbeat_are_stored_during_a_run(served: RunningGat
     release = tmp_path / "release"
     run_id = await served.submit("waiting", params={"path": str(release)})
 
-    async def seen_running() -> dict[str, Any] | None:
-        run = await served.get(run_id)
-        return run if run["tasks"] == {"wait_for_file": "RUNNING"} else None
-
-    run = await eventually(seen_running, describe="the task is seen RUNNING")
-    assert run["status"] == "RUNNING"
+    run = await served.task_runs(run_id, "wait_for_file")
+    assert (run["status"], run["tasks"]) == ("RUNNING", {"wait_for_file": "RUNNING"})
     assert run["worker_alive"] is True
     assert run["worker_tags"] == ["default"]
 

@@ -107,11 +107,7 @@ async def test_last_progress_distinguishes_a_hanging_run_from_a_dead_worker(
         run_id = await own_queue.submit("holding-twice", params={"one": str(one), "other": str(other)})
         progress: list[float | None] = []
         for task, release in (("hold", one), ("hold_again", other)):
-
-            async def task_runs(task: str = task) -> bool:
-                return bool((await gateway.get(run_id))["tasks"].get(task) == "RUNNING")
-
-            await eventually(task_runs, describe=f"{task} runs")
+            await gateway.task_runs(run_id, task)
             hanging = await record_since(time.time())
             later = await record_since(hanging.last_heartbeat_at)
             assert later.last_progress_at == hanging.last_progress_at

@@ -52,6 +52,15 @@ class RunningGateway:
 
         return await eventually(there, describe=f"run {run_id} is {' or '.join(statuses)}")
 
+    async def task_runs(self, run_id: str, task: str) -> dict[str, Any]:
+        """The run once its worker has stored that this task runs, which is a moment after it began."""
+
+        async def there() -> dict[str, Any] | None:
+            run = await self.get(run_id)
+            return run if run["tasks"].get(task) == "RUNNING" else None
+
+        return await eventually(there, describe=f"{task} of run {run_id} is RUNNING")
+
     async def ends(self, run_id: str) -> dict[str, Any]:
         return await self.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED")
 
