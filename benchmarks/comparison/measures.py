@@ -16,6 +16,8 @@ from benchmarks.peers.peer import Peer, Stack, Work
 
 CONNECTIONS = 32
 FEW_RUNS = 2_000
+# The time decides how many they are.
+_NO_LIMIT = 10_000_000
 SUSTAINED_SEC = 30.0
 IDLE_RUNS = 300
 IDLE_EVERY_SEC = 0.02
@@ -54,6 +56,17 @@ async def submits(peer: Peer, folder: Path) -> Figures:
     return {
         "submits_per_s": load.submitted / load.seconds,
         **centiles("submit", load.latencies),
+    }
+
+
+async def sustained_submits(peer: Peer, folder: Path) -> Figures:
+    """The same without a pause: a burst is over within half a second, and says little of the next one."""
+    limit_sec = SUSTAINED_SUBMITS.limit_sec
+    async with peer.start(folder, workers=False) as stack, asyncio.timeout(limit_sec):
+        load = await stack.submit(runs=_NO_LIMIT, connections=CONNECTIONS, limit_sec=SUSTAINED_SEC)
+    return {
+        "submits_per_s_sustained": load.submitted / load.seconds,
+        **centiles("sustained_submit", load.latencies),
     }
 
 
@@ -98,7 +111,8 @@ SUBMITS = Session("submits", submits, limit_sec=60)
 EVERYDAY = Session("everyday", everyday, limit_sec=120)
 LARGE_FLOW = Session("large flow", large_flow, limit_sec=60)
 SUSTAINED = Session("sustained", sustained, limit_sec=4 * SUSTAINED_SEC, full_only=True)
-SESSIONS = (SUBMITS, EVERYDAY, LARGE_FLOW, SUSTAINED)
+SUSTAINED_SUBMITS = Session("30 s of submits", sustained_submits, limit_sec=3 * SUSTAINED_SEC, full_only=True)
+SESSIONS = (SUBMITS, SUSTAINED_SUBMITS, EVERYDAY, LARGE_FLOW, SUSTAINED)
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ class Figure:
 
 SHOWN = (
     Figure("submits_per_s", "submits/s, 32 connections", "more"),
+    Figure("submits_per_s_sustained", f"the same for {SUSTAINED_SEC:g} s", "more"),
     Figure("submit_p50_ms", "submit p50, ms", "less", 1),
     Figure("submit_p99_ms", "submit p99, ms", "less", 1),
     Figure("noop_runs_per_s", f"no-op runs/s, {FEW_RUNS:,} runs", "more"),

@@ -85,7 +85,8 @@ TARGETS: tuple[Target, ...] = (
             ("no-op runs/s against bare functions", "functions_per_s"),
         )
     ),
-    AtLeastTimes("submits/s", "submits_per_s", "public", 4.0),
+    AtLeastTimes(f"submits/s ({FEW_RUNS:,})", "submits_per_s", "public", 4.0),
+    AtLeastTimes(f"submits/s ({SUSTAINED_SEC:g} s)", "submits_per_s_sustained", "public", 4.0),
     Below("submit to start p50", "submit_to_start_p50_ms", 3, "ms"),
     Below("submit to start p99", "submit_to_start_p99_ms", 5, "ms"),
     Below("40 tasks of 10 ms", "chain_s", 0.48, "s"),
