@@ -31,8 +31,8 @@ from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.schedules.schedule_service import ScheduleName
-from pyoco_server.triggers.workflow_events.event_request import read_event
 from pyoco_server.triggers.workflow_events.event_service import Sender
+from pyoco_server.triggers.workflow_events.event_submission import read_event
 from pyoco_server.waits.human.reopen import retry_run
 from tests.simulation.faults import WorldFault
 from tests.simulation.invariants.evidence import FollowedLog, Request, Response

@@ -9,7 +9,11 @@ from pyoco_server.errors import TemplateNotFound
 from pyoco_server.records.triggers.trigger_models import TemplateRecord, TemplateStep, TriggerKind
 from pyoco_server.records.triggers.workflow_event_models import EventInput
 from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month
-from pyoco_server.triggers.workflow_events.event_request import params_of, read_event, with_template_defaults
+from pyoco_server.triggers.workflow_events.event_submission import (
+    params_of,
+    read_event,
+    with_template_defaults,
+)
 from pyoco_server.triggers.workflow_events.template_resolution import resolve_template
 
 
