@@ -16,8 +16,8 @@ from pyoco_server.records.triggers.workflow_event_models import (
 )
 from pyoco_server.triggers.workflow_events.event_audit_index import (
     SCHEMA,
-    AuditWrite,
-    AuditWriter,
+    EventAuditIndexWriter,
+    EventAuditWrite,
     Selection,
     read_month,
 )
@@ -34,7 +34,7 @@ def db() -> sqlite3.Connection:
     return connection
 
 
-def row(number: int, **fields: Any) -> AuditWrite:
+def row(number: int, **fields: Any) -> EventAuditWrite:
     known: dict[str, Any] = {
         "id": f"r{number}",
         "at": float(number),
@@ -47,10 +47,10 @@ def row(number: int, **fields: Any) -> AuditWrite:
         "details": EventDetails(duplicate=False),
     }
     made = AuditRow(**{**known, **fields})
-    return AuditWrite(f"workflow_event.=.{made.id}", number, made, encode_record(made))
+    return EventAuditWrite(f"workflow_event.=.{made.id}", number, made, encode_record(made))
 
 
-def refused(number: int, count: int = 1, **fields: Any) -> AuditWrite:
+def refused(number: int, count: int = 1, **fields: Any) -> EventAuditWrite:
     details = EventDetails(
         reason_class=EventReason.AUTH,
         reason_code="http_401",
@@ -61,7 +61,7 @@ def refused(number: int, count: int = 1, **fields: Any) -> AuditWrite:
 
 
 def test_counts_first_and_last_times_and_the_newest_rows(db: sqlite3.Connection) -> None:
-    writer = AuditWriter(db)
+    writer = EventAuditIndexWriter(db)
     writer.begin("s")
     writer.apply(
         [row(1), row(2, tenant_id="acme"), refused(3), row(4, month=2), row(5, event_type="other")],
@@ -82,7 +82,7 @@ def test_counts_first_and_last_times_and_the_newest_rows(db: sqlite3.Connection)
 
 
 def test_a_row_that_is_published_again_replaces_the_earlier_one(db: sqlite3.Connection) -> None:
-    writer = AuditWriter(db)
+    writer = EventAuditIndexWriter(db)
     writer.begin("s")
     writer.apply([refused(1)], upto=1, stored_ns=1)
     writer.apply([refused(2, id="r1", count=7)], upto=2, stored_ns=2)
@@ -95,7 +95,7 @@ def test_a_row_that_is_published_again_replaces_the_earlier_one(db: sqlite3.Conn
 
 
 def test_removed_rows_are_not_counted(db: sqlite3.Connection) -> None:
-    writer = AuditWriter(db)
+    writer = EventAuditIndexWriter(db)
     writer.begin("s")
     writer.apply([row(n) for n in range(1, 5)], upto=4, stored_ns=4)
     writer.drop([1, 2])
