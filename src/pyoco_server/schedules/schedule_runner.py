@@ -26,8 +26,8 @@ from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.schedules.occurrence_rules import DecisionStep, EarlierRun, EarlierRuns
 from pyoco_server.schedules.record_size import check_room, fitted
+from pyoco_server.schedules.schedule_decider import DecisionStep, EarlierRun, EarlierRuns
 from pyoco_server.schedules.schedule_directory import GRACE_SEC, ScheduleDirectory
 from pyoco_server.schedules.schedule_transitions import (
     decide,

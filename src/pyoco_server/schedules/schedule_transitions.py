@@ -30,7 +30,7 @@ from pyoco_server.records.schedules.schedule_models import (
     StartedBy,
 )
 from pyoco_server.schedules.calendar_times import count_between, due_at, iso_in_zone, just_before, next_time
-from pyoco_server.schedules.occurrence_rules import (
+from pyoco_server.schedules.schedule_decider import (
     DecisionStep,
     EarlierRuns,
     ScheduleDecider,
@@ -187,7 +187,7 @@ def triggered(
         overlap=overlap or record.overlap,
         params=params or {},
     )
-    if (reason := decider.obstacle(start)) is not None:
+    if (reason := decider.skip_reason_of(start)) is not None:
         raise ScheduleBusy(decider.described(reason))
     decider.place(start)
     return PlacedTrigger(decider.finish().record, start.run_id)

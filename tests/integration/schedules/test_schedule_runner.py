@@ -24,7 +24,7 @@ from pyoco_server.records.schedules.schedule_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
-from pyoco_server.schedules.occurrence_rules import MAX_PER_STEP
+from pyoco_server.schedules.schedule_decider import MAX_PER_STEP
 from pyoco_server.schedules.schedule_directory import GRACE_SEC
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_transitions import triggered, with_backfill

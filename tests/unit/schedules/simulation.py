@@ -12,7 +12,7 @@ from pyoco_server.records.schedules.schedule_models import (
     ScheduleSpec,
     StartedBy,
 )
-from pyoco_server.schedules.occurrence_rules import DecisionStep, EarlierRun
+from pyoco_server.schedules.schedule_decider import DecisionStep, EarlierRun
 from pyoco_server.schedules.schedule_transitions import decide, without_starts
 
 NOON = datetime(2026, 11, 17, 12, 0, tzinfo=UTC).timestamp()

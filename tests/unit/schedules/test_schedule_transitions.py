@@ -17,7 +17,7 @@ from pyoco_server.records.schedules.schedule_models import (
     decode_schedule,
     encode_schedule,
 )
-from pyoco_server.schedules.occurrence_rules import MAX_BUFFERED, EarlierRun
+from pyoco_server.schedules.schedule_decider import MAX_BUFFERED, EarlierRun
 from pyoco_server.schedules.schedule_directory import row_of
 from pyoco_server.schedules.schedule_transitions import (
     decide,

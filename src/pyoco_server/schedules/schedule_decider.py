@@ -1,4 +1,7 @@
-"""What becomes of an occurrence: started, buffered, skipped or missed. Builds the next record."""
+"""The overlap policy of a schedule: an occurrence is started, buffered, skipped or missed.
+
+Builds the next record of the schedule. Overlapping runs of a hook or a template: triggers/overlap_slots.py.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -253,8 +256,8 @@ class ScheduleDecider:
 
     # Starts
 
-    def obstacle(self, start: ScheduledStart) -> SkipReason | None:
-        """Why it is skipped; None if it starts now or later."""
+    def skip_reason_of(self, start: ScheduledStart) -> SkipReason | None:
+        """Why the overlap policy skips it; None if it starts now or later."""
         policy = start.overlap
         if policy is Overlap.ALLOW_ALL or policy.ends_others or not (self._running or self._buffer):
             return None
@@ -266,7 +269,7 @@ class ScheduleDecider:
     def place(self, start: ScheduledStart) -> None:
         """Start, buffer or skip it, by its overlap policy."""
         self._decided_in_step += 1
-        reason = self.obstacle(start)
+        reason = self.skip_reason_of(start)
         if reason is not None:
             self._skip(start, reason)
         elif start.overlap is Overlap.ALLOW_ALL or not (self._running or self._buffer):
