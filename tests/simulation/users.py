@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from pyoco_server.broker.stores.runs.dead_letters import StoredLetter
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.bulk_models import BulkAction
 from pyoco_server.records.runs.run_models import RerunMode, RunSnapshot
 from pyoco_server.records.schedules.schedule_models import Overlap, SpecInput
@@ -50,7 +50,7 @@ _LASTING_SEC: Final = 12.0
 # What every process notices, whichever one it happened at.
 _OF_ALL: Final = (WorldFault.SERVER_RESTART, WorldFault.POWER_FAILURE)
 _LOOKS: Final = 60
-_decode_run = json_record(RunSnapshot)
+_decode_run = record_decoder(RunSnapshot)
 
 
 class Users:

@@ -21,7 +21,7 @@ _STEPS: Final = {ord("["): 1, ord("]"): -1}
 _FLAT: Final = 8
 
 
-def json_record(kind: type[T], *, whole: bool = True) -> Callable[[bytes], T]:
+def record_decoder(kind: type[T], *, whole: bool = True) -> Callable[[bytes], T]:
     """A decoder of JSON records of this type; not `whole`: of a few fields, and the rest may be anything."""
     decode = msgspec.json.Decoder(kind).decode
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.value_types import TAG_PATTERN, Count, FlowName, RunId, Tag
@@ -264,4 +264,4 @@ def default_window(spec: ScheduleSpec) -> float:
 
 
 encode_schedule = msgspec.json.Encoder().encode
-decode_schedule = json_record(ScheduleRecord)
+decode_schedule = record_decoder(ScheduleRecord)
