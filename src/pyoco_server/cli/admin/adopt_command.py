@@ -13,7 +13,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.unreadable_scan import UnreadableScan
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.lazy_group import examples
-from pyoco_server.cli.options.client_options import OutputForm
+from pyoco_server.cli.options.client_options import OutputOption
 from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import NatsUrl, flag
 from pyoco_server.cli.translation import localized
@@ -29,7 +29,7 @@ DryRun = Annotated[bool, flag("--dry-run", "Only list what would be done.")]
 
 
 @examples("pyoco-server-admin adopt --dry-run", "pyoco-server-admin adopt")
-def adopt(*, dry_run: DryRun = False, output: OutputForm = None, nats_url: NatsUrl = None) -> None:
+def adopt(*, dry_run: DryRun = False, output: OutputOption = None, nats_url: NatsUrl = None) -> None:
     rows = asyncio.run(_adopted(settings_with(nats_url=nats_url), dry_run=dry_run))
     show(rows, output, _view)
     impossible = [row for row in rows if row["action"] in (Action.IMPOSSIBLE, _UNREADABLE)]

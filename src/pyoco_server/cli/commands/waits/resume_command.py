@@ -13,7 +13,7 @@ from pyoco_server.cli.forms.answer_form import AnswerForm
 from pyoco_server.cli.forms.dialogue import Dialogue, TerminalDialogue, confirmed, picked
 from pyoco_server.cli.forms.schema_parts import shape_of
 from pyoco_server.cli.options.client_options import (
-    OutputForm,
+    OutputOption,
     RunIdArgument,
     RunIdOption,
     WaitId,
@@ -72,7 +72,7 @@ def resume(
     on_behalf_of: Annotated[
         str | None, text_option("For whom you answer, recorded beside your API key.", "NAME")
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     run_id = required_run_id(run, run_id, default=None if wait_id is None else run_id_of_wait(wait_id))
     _check_options(decision, json_text, digest)

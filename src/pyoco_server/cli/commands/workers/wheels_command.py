@@ -9,7 +9,7 @@ from typing import Annotated
 from rich.console import RenderableType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.shared_options import (
     checked_tags,
     comma_separated,
@@ -31,7 +31,7 @@ class Action(StrEnum):
 
 
 @client_command("pyoco-client wheels", "pyoco-client wheels --output json")
-def wheels(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+def wheels(client: PyocoHttpClient, *, output: OutputOption = None) -> None:
     show(client.list_wheels(), output, wheels_view)
 
 
@@ -47,7 +47,7 @@ def wheel_history(
     ] = None,
     wheel_name: Annotated[str | None, text_option("Only events of this wheel.")] = None,
     action: Annotated[Action | None, option("Only upload or only delete events.", "ACTION")] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.wheel_history(limit, wheel_name=wheel_name, action=action), output, wheel_events_view)
 
@@ -71,7 +71,7 @@ def wheel_upload(
         bool | None,
         flag("--replace/--no-replace", "Recorded in the history only; the version must be newer either way."),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     with _progress_bar(wheel_file.stat().st_size) as on_progress:
         wheel = client.upload_wheel(
@@ -85,7 +85,7 @@ def wheel_delete(
     client: PyocoHttpClient,
     *,
     name: Annotated[str, text_option("The wheel name shown by `wheels`.")],
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.delete_wheel(name), output, lambda wheel: pairs([("deleted", printable(wheel["name"]))]))
 
