@@ -148,7 +148,7 @@ class Runs(ServiceGroup):
         return RunStatus.SCHEDULED if is_held else RunStatus.PENDING
 
 
-class RunListing(ServiceGroup):
+class RunReadModel(ServiceGroup):
     """The read model of runs: lists, changes, and how long runs took, all from one feed."""
 
     def __init__(self, connection: Connection) -> None:

@@ -21,7 +21,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.records.schedules.schedule_models import (
     Backfill,
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduledStart,
     ScheduleRecord,
@@ -114,8 +114,8 @@ def outcomes_between(before: ScheduleRecord, after: ScheduleRecord) -> Counter[s
     added = Counter(after.counts)
     added.subtract(before.counts)
     completed = _run_ids(before.starts) - _run_ids(after.starts)
-    added[Outcome.STARTED] = len(completed) - added[Outcome.FAILED]
-    added[Outcome.BUFFERED] = len(_run_ids(after.buffer) - _run_ids(before.buffer))
+    added[DecisionOutcome.STARTED] = len(completed) - added[DecisionOutcome.FAILED]
+    added[DecisionOutcome.BUFFERED] = len(_run_ids(after.buffer) - _run_ids(before.buffer))
     return added
 
 
@@ -289,7 +289,7 @@ def _counted_again(record: ScheduleRecord, spec: ScheduleSpec) -> list[Backfill]
 def _with_skipped(record: ScheduleRecord, now: float, reason: SkipReason) -> ScheduleRecord:
     """Skip what is not decided until now, as one decision."""
     decider = ScheduleDecider(record, now, {})
-    decider.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
+    decider.pass_over(now, DecisionOutcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
     return structs.replace(decider.finish().record, cursor=max(record.cursor, now))
 
 

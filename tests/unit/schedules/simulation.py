@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleDecision,
     ScheduleRecord,
@@ -94,7 +94,7 @@ class Simulation:
         """The nominal times of an interval that the record has decisions for, each as often as decided."""
         found: list[float] = []
         for each in self.record.decisions:
-            if each.by is StartedBy.SCHEDULE and each.outcome is not Outcome.BUFFERED:
+            if each.by is StartedBy.SCHEDULE and each.outcome is not DecisionOutcome.BUFFERED:
                 found += [each.scheduled_for - NOON + number * every for number in range(each.count)]
         return sorted(found)
 

@@ -18,13 +18,13 @@ from pyoco_server.triggers.workflow_events.event_audit_index import (
     SCHEMA,
     EventAuditIndexWriter,
     EventAuditWrite,
-    Selection,
+    MonthSelection,
     read_month,
 )
 
-ALL = Selection("workflow_event", "2026-01", sees_all=True)
-OF_ACME = Selection("workflow_event", "2026-01", sees_all=False, tenant="acme")
-OF_NOBODY = Selection("workflow_event", "2026-01", sees_all=False)
+ALL = MonthSelection("workflow_event", "2026-01", sees_all=True)
+OF_ACME = MonthSelection("workflow_event", "2026-01", sees_all=False, tenant="acme")
+OF_NOBODY = MonthSelection("workflow_event", "2026-01", sees_all=False)
 
 
 @pytest.fixture
@@ -106,7 +106,9 @@ def test_removed_rows_are_not_counted(db: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("selected", [ALL, OF_ACME], ids=["all", "tenant"])
-def test_no_query_of_a_summary_reads_all_rows_of_a_month(db: sqlite3.Connection, selected: Selection) -> None:
+def test_no_query_of_a_summary_reads_all_rows_of_a_month(
+    db: sqlite3.Connection, selected: MonthSelection
+) -> None:
     """The counts are few; the first, the last and the newest rows are at the ends of an index."""
     asked: list[str] = []
     db.set_trace_callback(asked.append)

@@ -15,7 +15,7 @@ from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
-from pyoco_server.broker.jetstream.feed_history import Checkpoint, Comparison, FeedHistory, FeedReader
+from pyoco_server.broker.jetstream.feed_history import Checkpoint, FeedHistory, FeedReader, HistoryComparison
 from pyoco_server.broker.jetstream.removed_keys import RemovedKeys
 from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
 from pyoco_server.broker.jetstream.stream_reads import (
@@ -285,21 +285,21 @@ class BucketFeed:
         if self._compared_history_at == interruptions and checkpoint.revision <= state.last_sequence:
             return True
         result = await self._history.compare(checkpoint, self._reader, state)
-        if result is Comparison.TRUNCATED:
+        if result is HistoryComparison.TRUNCATED:
             log.warning(
                 "the %s have lost their newest messages, and are read again; "
                 "was a backup restored, or did a server lose its power?",
                 self._label,
             )
             return False
-        if result is Comparison.TOO_MUCH_CHANGED:
+        if result is HistoryComparison.TOO_MUCH_CHANGED:
             log.info("too many %s were written or removed meanwhile: all are read again", self._label)
             return False
         self._compared_history_at = interruptions
         # A goal may be lost, and there may be another message under that sequence now.
         self._barriers.restart()
         self._last_missing = 0
-        if result is Comparison.KEYS_MISSING:
+        if result is HistoryComparison.KEYS_MISSING:
             self._removed.compare_all(upto=checkpoint.revision)
         return True
 

@@ -15,7 +15,7 @@ from pyoco_server.triggers.workflow_events.event_audit_index import (
     EventAuditIndex,
     EventAuditWrite,
     Month,
-    Selection,
+    MonthSelection,
 )
 
 _KEY_PARTS: Final = 3
@@ -73,6 +73,6 @@ class EventAuditSummaries:
             index, feed, lambda: f"{index.entries} audit rows are read, at most {feed.behind} are left"
         )
 
-    async def month(self, selected: Selection, *, recent: int) -> Month:
+    async def month(self, selected: MonthSelection, *, recent: int) -> Month:
         await self._catch_up.wait()
         return await self._index.month(selected, recent=recent)

@@ -61,7 +61,7 @@ class EventAuditWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class MonthSelection:
     """The rows of one kind and month, that one tenant may see."""
 
     event_type: str
@@ -136,11 +136,11 @@ class EventAuditIndex(StreamIndex[EventAuditWrite]):
     def _new_writer(self, connection: sqlite3.Connection) -> EventAuditIndexWriter:
         return EventAuditIndexWriter(connection)
 
-    async def month(self, selected: Selection, *, recent: int) -> Month:
+    async def month(self, selected: MonthSelection, *, recent: int) -> Month:
         return await self._read(lambda db: read_month(db, selected, recent=recent))
 
 
-def read_month(db: sqlite3.Connection, selected: Selection, *, recent: int) -> Month:
+def read_month(db: sqlite3.Connection, selected: MonthSelection, *, recent: int) -> Month:
     """However many rows the month has, this reads its counts and the newest rows."""
     sql, values = selected.sql
     counts = MonthCounts()

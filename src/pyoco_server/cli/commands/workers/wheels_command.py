@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,11 +22,7 @@ from pyoco_server.cli.views.list_views import format_size, wheel_events_view, wh
 from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.http_client.response_types import Wheel
 from pyoco_server.http_client.workers.wheel_calls import OnProgress
-
-
-class Action(StrEnum):
-    UPLOAD = "upload"
-    DELETE = "delete"
+from pyoco_server.records.workers.wheel_models import WheelAction
 
 
 @client_command("pyoco-client wheels", "pyoco-client wheels --output json")
@@ -46,7 +41,7 @@ def wheel_history(
         int | None, option("Maximum number of results (default: 100; at most 500).", "N", min=1, max=500)
     ] = None,
     wheel_name: Annotated[str | None, text_option("Only events of this wheel.")] = None,
-    action: Annotated[Action | None, option("Only upload or only delete events.", "ACTION")] = None,
+    action: Annotated[WheelAction | None, option("Only upload or only delete events.", "ACTION")] = None,
     output: OutputOption = None,
 ) -> None:
     show(client.wheel_history(limit, wheel_name=wheel_name, action=action), output, wheel_events_view)

@@ -20,7 +20,7 @@ from pyoco_server.records.workers.worker_models import WorkerState
 _GENERAL_COMMAND: Final = "pyoco-worker --flows ./flows --nats-url nats://HOST:4222"
 
 
-class Scope(StrEnum):
+class WorkerScope(StrEnum):
     ACTIVE = "active"
     ALL = "all"
 
@@ -34,7 +34,7 @@ def workers(
     client: PyocoHttpClient,
     *,
     scope: Annotated[
-        Scope | None,
+        WorkerScope | None,
         option(
             "active (default): live workers only; all: include stopped and disconnected ones.",
             "SCOPE",
