@@ -109,7 +109,7 @@ async def _submitted(
     caller = caller_of(request)
     job.tenant_id, job.api_key_id = caller.tenant_id, caller.api_key_id
     key = idempotency_key(request)
-    keyed = None if key is None else keyed_submission(key, job, *start.asked)
+    keyed = None if key is None else keyed_submission(key, job, *start.compared_fields)
     if strict and (keyed is None or await gateway.runs.submitter.earlier_submission(keyed) is None):
         await gateway.flows.checks.require(job)
     # A flow.yaml brings its own flow.
