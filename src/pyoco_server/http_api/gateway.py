@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
-from pyoco_server.agent.requests.request_repository import repository_of
+from pyoco_server.agent.requests.repository_files import repository_of
 from pyoco_server.aio.freed_memory import FreedMemory
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.broker.client.connection import Connection

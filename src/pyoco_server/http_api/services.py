@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from pyoco_server.agent.requests.request_repository import RequestRepository
+from pyoco_server.agent.requests.repository_files import RepositoryFiles
 from pyoco_server.agent.requests.request_service import RequestService
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.alerts.alert_deliverer import AlertDeliverer
@@ -294,7 +294,7 @@ class AgentRequests(ServiceGroup):
     def __init__(
         self,
         connection: Connection,
-        repository: RequestRepository,
+        repository: RepositoryFiles,
         timekeeper: Timekeeper,
         changes: RunHub,
         answers: AnswerHandler,

@@ -21,7 +21,7 @@ from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
 from pyoco_server.agent.header_status import AgentRunFacts, header_status_of, write_run_state
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.request_ids import run_number_text
-from pyoco_server.agent.requests.request_repository import RequestRepository
+from pyoco_server.agent.requests.repository_files import RepositoryFiles
 from pyoco_server.agent.requests.request_state import (
     REMOVED,
     RequestState,
@@ -76,7 +76,7 @@ class RequestQueue:
     def __init__(
         self,
         connection: Connection,
-        repository: RequestRepository,
+        repository: RepositoryFiles,
         *,
         clock: Callable[[], float],
         finish_answer: Callable[[StoredRequest], Awaitable[None]],
