@@ -142,7 +142,7 @@ class SchemaPart:
 
     def problems(self, value: Any, at: str = "") -> list[FieldProblem]:
         """The validation errors of a value of this part at the given path."""
-        from pyoco_server.waits.human.answers.schema_validation import problems_of  # noqa: PLC0415 - slow to import
+        from pyoco_server.json_schemas.schema_validation import problems_of  # noqa: PLC0415 - slow to import
 
         if not isinstance(self._schema, dict):
             return problems_of(value, self._schema, at=at)

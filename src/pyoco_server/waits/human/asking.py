@@ -168,7 +168,7 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
             schema = schema_of_type(schema)
         except TypeError:
             raise _wrong("schema", schema, EXPECTED_SCHEMA) from None
-    from pyoco_server.waits.human.answers.schema_validation import check_schema  # noqa: PLC0415 - most executors never need it
+    from pyoco_server.json_schemas.schema_validation import check_schema  # noqa: PLC0415 - most executors never need it
 
     frozen: dict[str, Any] = json_value(schema, call="ctx.human(", argument="schema")
     try:
@@ -211,7 +211,7 @@ def _check_values(asked: Question) -> None:
     """The proposal and the default must match the schema."""
     if asked.schema is None:
         return
-    from pyoco_server.waits.human.answers.schema_validation import problems_of  # noqa: PLC0415 - see above
+    from pyoco_server.json_schemas.schema_validation import problems_of  # noqa: PLC0415 - see above
 
     for field, value in (("proposal", asked.proposal), ("default", asked.default)):
         if value is not UNSET and (problems := problems_of(value, asked.schema)):
