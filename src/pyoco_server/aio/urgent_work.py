@@ -51,7 +51,7 @@ class UrgentWork:
         except TimeoutError:
             return
 
-    async def burst_over(self, longest_sec: float = LONGEST_BURST_SEC) -> None:
+    async def wait_for_burst_end(self, longest_sec: float = LONGEST_BURST_SEC) -> None:
         """Wait for the end of a burst, but not longer than this. Without one, it returns after a moment."""
         loop = asyncio.get_running_loop()
         latest, is_burst = loop.time() + longest_sec, True
