@@ -146,7 +146,7 @@ class ScheduleDirectory(KnownKeysReader):
         await self.feed.close()
 
     def on_changes(self, callback: Callable[[], None]) -> None:
-        """Call it with every `wake`."""
+        """Register a callback: called by every `wake`."""
         self._on_changes.append(callback)
 
     def __len__(self) -> int:

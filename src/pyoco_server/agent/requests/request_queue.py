@@ -100,7 +100,7 @@ class RequestQueue:
         self._reconcile_lock = asyncio.Lock()
 
     def on_changes(self, wake: Callable[[], None]) -> None:
-        """Call it when something may be due."""
+        """Register a callback: called when something may be due."""
         self._wake = wake
 
     def runs_changed(self, changes: Sequence[RunChange]) -> None:

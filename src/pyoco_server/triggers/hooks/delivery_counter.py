@@ -30,7 +30,7 @@ class DeliveryCounter:
         self._minutes: dict[tuple[HookInstance, DeliveryStatus], _Minute] = {}
 
     def on_counted(self, wake: Callable[[], None]) -> None:
-        """Call it when `run_due` has something to do."""
+        """Register a callback: called when `run_due` has something to do."""
         self._wake = wake
 
     def add(self, hook: HookInstance, summary: DeliverySummary) -> None:

@@ -92,7 +92,7 @@ class EventAuditWriter:
         self.lost = 0
 
     def on_refused(self, wake: Callable[[], None]) -> None:
-        """Call it when `run_due` has something to do."""
+        """Register a callback: called when `run_due` has something to do."""
         self._wake = wake
 
     async def start(self) -> None:

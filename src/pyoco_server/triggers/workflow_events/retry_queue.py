@@ -96,7 +96,7 @@ class RetryQueue:
         self.refused = 0
 
     def on_changes(self, wake: Callable[[], None]) -> None:
-        """Call it when something may be due earlier."""
+        """Register a callback: called when something may be due earlier."""
         self._wake = wake
 
     async def start(self) -> None:
