@@ -69,7 +69,7 @@ StoredRequest = Stored[RequestRecord]
 
 
 class RequestQueue:
-    """A source of the timekeeper."""
+    """Starts the next request of the repository, and does what is undone. Called by the timekeeper."""
 
     name = "agent requests"
 

@@ -1,4 +1,7 @@
-"""Counts deliveries of which only the number is kept: one at once, the others of a minute at its end."""
+"""Counts deliveries that are not stored one by one.
+
+The first of a minute is written at once; the count of the others when the minute ends.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ class _Minute:
 
 
 class DeliveryCounter:
-    """A source of the timekeeper."""
+    """Writes the counts of the minutes that are over when the timekeeper calls it."""
 
     name = "counted deliveries"
 

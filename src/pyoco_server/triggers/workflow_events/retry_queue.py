@@ -63,7 +63,7 @@ class DrainCounts:
 
 
 class RetryQueue:
-    """A source of the timekeeper."""
+    """Executes the retry jobs that are due. Called by the timekeeper."""
 
     name = "retries of workflow events"
 
