@@ -52,7 +52,11 @@ from pyoco_server.triggers.workflow_events.event_reasons import (
     EventFailure,
     reason_of,
 )
-from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month, not_executable
+from pyoco_server.triggers.workflow_events.event_refusals import (
+    has_month,
+    invalid_event_month,
+    not_executable,
+)
 from pyoco_server.triggers.workflow_events.event_submission import (
     WorkflowEventSubmission,
     params_of,
@@ -218,7 +222,7 @@ class WorkflowEvents:
             if binding is None:
                 raise not_executable(template)
             if not has_month(event):
-                raise no_month(event)
+                raise invalid_event_month(event)
         except PyocoError as error:
             problem = error
         return EventPreview(template, binding, event, submission.idempotency_key, problem)
@@ -239,7 +243,7 @@ class WorkflowEvents:
             if found is not None:
                 return await self._receipts.finish(found, submission.fingerprint, self._note_success(event))
         if not has_month(event.filled):
-            raise no_month(event.filled)
+            raise invalid_event_month(event.filled)
         return await self._start(event, binding)
 
     async def _resolved(
