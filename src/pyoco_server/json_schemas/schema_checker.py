@@ -106,7 +106,7 @@ class SchemaChecker:
     async def _turn_of(self, owner: str) -> AsyncIterator[None]:
         if self._checks_of[owner] >= _MAX_CHECKS_OF_OWNER or self._checks_of.total() >= _MAX_CHECKS:
             busy = AnswersBusy("many answers with slow schemas are queued to be checked; the wait is open")
-            busy.headers["Retry-After"] = str(int(LIMIT_SEC))
+            busy.retry_after_sec = LIMIT_SEC
             raise busy
         self._checks_of[owner] += 1
         try:
