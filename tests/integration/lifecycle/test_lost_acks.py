@@ -32,8 +32,8 @@ from pyoco_server.runs.lifecycle.withdrawal import Withdrawer
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.human.reopen import retry_run
 from tests.integration.human.test_wait_retry import failed_run
-from tests.integration.submit.test_dlq import letter, put, seqs
-from tests.integration.submit.test_rerun import end, reruns
+from tests.integration.lifecycle.test_dlq import letter, put, seqs
+from tests.integration.lifecycle.test_rerun import end, reruns
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import decide
 from tests.support.broker.worker_records import a_record, put_record
