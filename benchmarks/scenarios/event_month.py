@@ -16,7 +16,7 @@ from benchmarks.harness.gateways import Gateway, started
 from benchmarks.harness.http_load import HttpConnection, RequestRefused, get_request
 from benchmarks.harness.processes import cpu_seconds
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
-from pyoco_server.broker.stores.triggers.event_audit_store import AuditStore
+from pyoco_server.broker.stores.triggers.event_audit_store import EventAuditStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import EventInvalid
 from pyoco_server.records.triggers.workflow_event_models import (
@@ -63,7 +63,7 @@ async def _seed(config: NatsBackendConfig, rows: int) -> None:
     chance = random.Random(1)
     began = time.time()
     async with connected(config) as connection:
-        store = AuditStore(connection)
+        store = EventAuditStore(connection)
         await for_each(store.publish, (_row(chance, number, began - rows + number) for number in range(rows)))
     print(f"{rows:,} audit rows written in {time.time() - began:.1f} s")
 

@@ -5,10 +5,10 @@ import logging
 import typer
 
 from pyoco_server.cli.entry import Version, run
-from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
+from pyoco_server.cli.lazy_group import Command, CommandGroup, new_lazy_app
 
-COMMANDS: dict[str, Command | Group] = {
-    "api-key": Group(
+COMMANDS: dict[str, Command | CommandGroup] = {
+    "api-key": CommandGroup(
         "Create and revoke API keys for gateways that run with PYOCO_HTTP_AUTH_MODE=api_key.",
         (
             "pyoco-server-admin api-key create --tenant acme --scopes submit,read",
@@ -42,7 +42,7 @@ COMMANDS: dict[str, Command | Group] = {
         "Create the streams, buckets and queues of the tags; existing ones keep the options that work.",
         "nats_setup_command:nats_setup",
     ),
-    "secrets": Group(
+    "secrets": CommandGroup(
         "Make and change the keys that stored secrets of hooks are encrypted with (PYOCO_SECRETS_KEYS).",
         (
             "pyoco-server-admin secrets create-key",

@@ -234,7 +234,9 @@ class PyocoNatsClient:
         self, job: Job, key: str | None, start: RequestedStart, *, strict: bool = False
     ) -> dict[str, Any]:
         job.start_at = start.at
-        keyed: KeyedRequest | None = None if key is None else keyed_submission(key, job, *start.asked)
+        keyed: KeyedRequest | None = (
+            None if key is None else keyed_submission(key, job, *start.compared_fields)
+        )
         if strict and (keyed is None or await self._submitter.earlier_submission(keyed) is None):
             await self._checks.require(job)
         return await self._accepted(await self._submitter.submit(job, request=keyed), start)

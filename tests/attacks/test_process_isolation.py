@@ -13,7 +13,7 @@ import pytest
 
 from pyoco_server.config import SETTINGS
 from pyoco_server.config.process_isolation import environment_without_secrets
-from pyoco_server.waits.human.answers.schema_checker import SchemaChecker
+from pyoco_server.json_schemas.schema_checker import SchemaChecker
 from pyoco_server.worker.executors import os_process
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from tests.support.places import FLOWS

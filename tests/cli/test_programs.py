@@ -49,7 +49,7 @@ def test_results_are_printed_on_any_terminal(setting: str, value: str) -> None:
         "app = typer.Typer()\n"
         "@app.command()\n"
         "def show():\n"
-        "    for output in console.Output:\n"
+        "    for output in console.OutputFormat:\n"
         "        console.show({'名': '日本語 \U0001f600'}, output, lambda it: it['名'])\n"
         "entry.run(app, 'show')"
     )

@@ -74,7 +74,7 @@ def test_the_limits_on_the_page_are_the_limits() -> None:
         values.MAX_BASE_60_CHARS,
         tree.MAX_ALIAS_NODES,
         tree.MAX_ALIAS_CHARS,
-        graph.MAX_NESTING,
+        graph.MAX_GRAPH_NESTING,
         MAX_PIPE_EXPANDED_TERMS,
         graph.MAX_EXPANDED_CHARS,
         graph.MAX_ARGUMENTS,

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from pyoco_server.broker.stores.runs.dead_letters import StoredLetter
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.bulk_models import BulkAction
 from pyoco_server.records.runs.run_models import RerunMode, RunSnapshot
 from pyoco_server.records.schedules.schedule_models import Overlap, SpecInput
@@ -31,8 +31,8 @@ from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.schedules.schedule_service import ScheduleName
-from pyoco_server.triggers.workflow_events.event_request import read_event
 from pyoco_server.triggers.workflow_events.event_service import Sender
+from pyoco_server.triggers.workflow_events.event_submission import read_event
 from pyoco_server.waits.human.reopen import retry_run
 from tests.simulation.faults import WorldFault
 from tests.simulation.invariants.evidence import FollowedLog, Request, Response
@@ -50,7 +50,7 @@ _LASTING_SEC: Final = 12.0
 # What every process notices, whichever one it happened at.
 _OF_ALL: Final = (WorldFault.SERVER_RESTART, WorldFault.POWER_FAILURE)
 _LOOKS: Final = 60
-_decode_run = json_record(RunSnapshot)
+_decode_run = record_decoder(RunSnapshot)
 
 
 class Users:

@@ -91,8 +91,11 @@ class DeadlineQueue(Generic[K, V]):
                 log.exception("the expiry callback failed")
 
 
-class TimeBudget:
-    """`asyncio.timeout` for blocks that are entered thousands of times a second: `with budget.limit():`."""
+class BlockTimeouts:
+    """`asyncio.timeout` for blocks that are entered thousands of times a second: `with timeouts.limit():`.
+
+    Each block has the full timeout for itself, however many there are.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._blocks: DeadlineQueue[_Block, _Block] = DeadlineQueue(seconds, _Block.expire)

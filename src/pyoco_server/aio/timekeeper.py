@@ -25,7 +25,9 @@ _FIRST_RETRY_SEC: Final = 0.5
 _LONGEST_RETRY_SEC: Final = 15.0
 
 
-class TimeSource(Protocol):
+class TimekeeperSource(Protocol):
+    """Something with work at known times: the timekeeper calls `run_due` when it is due."""
+
     @property
     def name(self) -> str: ...
 
@@ -44,7 +46,7 @@ class Timekeeper:
         self._loops: dict[str, _SourceLoop] = {}
         self._started = False
 
-    def add(self, source: TimeSource) -> None:
+    def add(self, source: TimekeeperSource) -> None:
         assert source.name not in self._loops, f"there is a source {source.name}"
         loop = self._loops[source.name] = _SourceLoop(source, self._ready, self.now)
         if self._started:
@@ -68,7 +70,7 @@ class Timekeeper:
 
 class _SourceLoop:
     def __init__(
-        self, source: TimeSource, ready: Callable[[], Awaitable[object]], now: Callable[[], float]
+        self, source: TimekeeperSource, ready: Callable[[], Awaitable[object]], now: Callable[[], float]
     ) -> None:
         self._source = source
         self._ready = ready

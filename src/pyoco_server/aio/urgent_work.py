@@ -12,10 +12,10 @@ from typing import Final
 # Longer than most submits take. A wake gives way four times and eight are in progress: where submits never
 # pause, four hundred a second are done in any case.
 _LONGEST_SEC: Final = 0.005
-# A burst: more than this much urgent work begins in this time...
+# More urgent work than `_BURST` that begins in `_BURST_SEC` is a burst.
 _BURST: Final = 25
 _BURST_SEC: Final = 0.05
-# ... and what is not for a caller waits for its end, but never longer than this.
+# What no caller waits for begins after a burst, but is never delayed longer than this.
 LONGEST_BURST_SEC: Final = 2.0
 
 
@@ -51,7 +51,7 @@ class UrgentWork:
         except TimeoutError:
             return
 
-    async def burst_over(self, longest_sec: float = LONGEST_BURST_SEC) -> None:
+    async def wait_for_burst_end(self, longest_sec: float = LONGEST_BURST_SEC) -> None:
         """Wait for the end of a burst, but not longer than this. Without one, it returns after a moment."""
         loop = asyncio.get_running_loop()
         latest, is_burst = loop.time() + longest_sec, True

@@ -46,7 +46,7 @@ class AlertDirectory:
         return self._directory.ready
 
     def on_changes(self, callback: Callable[[], None]) -> None:
-        """Call it whenever an alert is written or deleted."""
+        """Register a callback: called whenever an alert is written or deleted."""
         self._on_changes.append(callback)
 
     def put(self, written: Stored[AlertRecord]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pyoco_server.alerts.alert_directory import AlertDirectory
-from pyoco_server.alerts.alert_transitions import Finding, decided
+from pyoco_server.alerts.alert_transitions import AlertFinding, decided
 from pyoco_server.alerts.condition_reader import ConditionReader
 from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
 from pyoco_server.errors import IndexNotReady, NatsUnavailable
@@ -70,7 +70,7 @@ class AlertEvaluator:
         self._next_at = self._clock() + max(self._interval_sec, _PAUSE_PER_WORK * used_sec)
         return self._next_at
 
-    async def _decide(self, record: AlertRecord, found: Finding, now: float) -> None:
+    async def _decide(self, record: AlertRecord, found: AlertFinding, now: float) -> None:
         written = await self._store.change_existing(record, lambda stored: decided(stored, found, now))
         if written is None:
             return

@@ -15,7 +15,7 @@ from msgspec import structs
 from pyoco_server.alerts.alert_checks import AddressCheck, GivenAlert, checked_channels, checked_rule
 from pyoco_server.alerts.alert_directory import AlertDirectory
 from pyoco_server.alerts.alert_sender import AlertSender, SendAttempt
-from pyoco_server.alerts.alert_transitions import Finding, closed, muted
+from pyoco_server.alerts.alert_transitions import AlertFinding, closed, muted
 from pyoco_server.alerts.condition_reader import ConditionReader
 from pyoco_server.broker.stores.keyed_records import Stored
 from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
@@ -130,7 +130,7 @@ class AlertService:
             raise name.unknown
         return stored.record
 
-    async def check(self, caller: Caller, given: AlertRule) -> tuple[AlertRule, Finding]:
+    async def check(self, caller: Caller, given: AlertRule) -> tuple[AlertRule, AlertFinding]:
         """Whether the condition is met now; nothing is stored or sent. InvalidRequest as for `save`."""
         rule = checked_rule(given)
         now = self._clock()

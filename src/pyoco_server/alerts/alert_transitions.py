@@ -29,7 +29,7 @@ _PHASES: Final[tuple[Literal["fired", "resolved"], ...]] = ("fired", "resolved")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AlertFinding:
     """What a gateway has found of one alert."""
 
     # Of the record that it was found for.
@@ -66,7 +66,7 @@ def event_id(record: AlertRecord, number: str, phase: Phase) -> str:
     return f"{record.incarnation}.{number}.{phase}"
 
 
-def decided(record: AlertRecord, found: Finding, now: float) -> AlertRecord:
+def decided(record: AlertRecord, found: AlertFinding, now: float) -> AlertRecord:
     """With what the finding changes; the record itself if that is nothing.
 
     A finding for an earlier state of the record is not used: another gateway has decided meanwhile.
@@ -102,7 +102,7 @@ def _may_fire(record: AlertRecord, now: float) -> bool:
     return record.last is None or now >= record.last.fired_at + record.cool_down_sec
 
 
-def _fired(record: AlertRecord, found: Finding, now: float) -> AlertRecord:
+def _fired(record: AlertRecord, found: AlertFinding, now: float) -> AlertRecord:
     state = MessageState.MUTED if record.is_muted(now) else MessageState.PENDING
     occurrence = AlertOccurrence(
         number=1 if record.last is None else record.last.number + 1,

@@ -6,7 +6,7 @@ All gateways read the same and so agree: a worker counts as live by its heartbea
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pyoco_server.alerts.alert_transitions import Finding
+from pyoco_server.alerts.alert_transitions import AlertFinding
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.monitoring.alert_models import AlertCondition, AlertFacts, AlertRecord, AlertRule
 from pyoco_server.records.runs.run_models import RunStatus
@@ -31,12 +31,14 @@ class ConditionReader:
         self._lists = lists
         self._workers = workers
 
-    def begin(self) -> "Reading":
+    def begin(self) -> "ConditionReading":
         """To read several alerts."""
-        return Reading(self._lists, self._workers, self._disconnect_timeout_sec, self._operator_tenant)
+        return ConditionReading(
+            self._lists, self._workers, self._disconnect_timeout_sec, self._operator_tenant
+        )
 
 
-class Reading:
+class ConditionReading:
     """What is read for several alerts at once: the workers are read once."""
 
     def __init__(
@@ -48,7 +50,7 @@ class Reading:
         self._disconnect_timeout_sec = disconnect_timeout_sec
         self._operator_tenant = operator_tenant
 
-    async def find(self, record: AlertRecord, now: float) -> Finding:
+    async def find(self, record: AlertRecord, now: float) -> AlertFinding:
         """NatsUnavailable, IndexNotReady: the condition cannot be evaluated at present."""
         rule, tenant = record.rule, self._tenant(record)
         upto = 0
@@ -63,7 +65,7 @@ class Reading:
                 is_met, facts = await self._queue_age(rule, tenant, now)
             case AlertCondition.NO_WORKER:
                 is_met, facts = await self._no_worker(record, tenant, now)
-        return Finding(record.revision, record.cursor, is_met, facts, upto)
+        return AlertFinding(record.revision, record.cursor, is_met, facts, upto)
 
     def _tenant(self, record: AlertRecord) -> str | None:
         """Whose runs it watches; None: all, as its owner sees all."""

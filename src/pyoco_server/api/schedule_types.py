@@ -8,8 +8,8 @@ from pyoco_server.api.query_params import KnownRevision, NextCursor, PatchedRevi
 from pyoco_server.api.run_types import Text, UnixTime
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.records.schedules.schedule_models import (
+    DecisionOutcome,
     Moment,
-    Outcome,
     Overlap,
     ScheduleDecision,
     ScheduleId,
@@ -203,7 +203,7 @@ class Triggered(Struct, kw_only=True):
     run_id: RunId
     # `started`; or `buffered`: it starts when the earlier run has ended, and is no run until then. A decision
     # of the schedule says if it is skipped instead.
-    outcome: Outcome
+    outcome: DecisionOutcome
 
 
 class BackfillRequest(Struct, kw_only=True, forbid_unknown_fields=True, rename={"from_": "from"}):

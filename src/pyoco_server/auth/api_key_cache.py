@@ -185,7 +185,7 @@ class ApiKeyCache:
 
     async def _look_up(self) -> None:
         """Refresh for an unknown key. NatsUnavailable if that fails: the key may be valid."""
-        if not await self._lookups.done():
+        if not await self._lookups.wait_for_refresh():
             raise self._connection.unavailable("the API key could not be looked up")
 
     def _needs_slow_check(self, text: str) -> bool:

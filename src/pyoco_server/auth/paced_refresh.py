@@ -34,8 +34,8 @@ class PacedRefresh:
         self._tasks: set[asyncio.Task[bool]] = set()
         self._closed = False
 
-    async def done(self) -> bool:
-        """Wait for a refresh that begins after this call; False: none succeeded in time, or too many wait."""
+    async def wait_for_refresh(self) -> bool:
+        """Wait for one that begins after this call; False: none succeeded in time, or too many wait."""
         if self._waiting >= MAX_WAITING:
             return False
         self._waiting += 1

@@ -27,7 +27,7 @@ from pyoco_server.broker.stores.api_keys import ApiKeys
 from pyoco_server.broker.stores.trusted_records import is_trust_decided
 
 
-class Action(StrEnum):
+class AdoptionAction(StrEnum):
     CREATE = "create"
     CHANGE = "change"
     REPLACE = "replace"
@@ -42,7 +42,7 @@ class Action(StrEnum):
 class Step:
     kind: str
     name: str
-    action: Action
+    action: AdoptionAction
     detail: str
     apply: Callable[[], Awaitable[object]] | None = None
 
@@ -84,7 +84,11 @@ class Adoption:
                 await jetstream_api.ensure_stream(self._connection, expected)
 
             yield Step(
-                kind="stream", name=name, action=Action.CREATE, detail="it does not exist", apply=create
+                kind="stream",
+                name=name,
+                action=AdoptionAction.CREATE,
+                detail="it does not exist",
+                apply=create,
             )
             return
         config = found[name]["config"]
@@ -100,26 +104,26 @@ class Adoption:
         for each in differing:
             if not each.changeable:
                 detail = f"{each}: {each.why}"
-                yield Step(kind="stream", name=name, action=Action.IMPOSSIBLE, detail=detail)
+                yield Step(kind="stream", name=name, action=AdoptionAction.IMPOSSIBLE, detail=detail)
         if changes:
             detail = "; ".join(
                 f"{each.option}: {each.found} -> {each.expected} ({each.why})" for each in changes
             )
-            yield Step(kind="stream", name=name, action=Action.CHANGE, detail=detail, apply=apply)
+            yield Step(kind="stream", name=name, action=AdoptionAction.CHANGE, detail=detail, apply=apply)
 
     def _consumer_step(self, info: dict[str, Any]) -> Step:
         name, tag = str(info["name"]), tag_of(self._config, info)
         if problem := problem_with(self._config, info):
-            return Step(kind="consumer", name=name, action=Action.IMPOSSIBLE, detail=problem)
+            return Step(kind="consumer", name=name, action=AdoptionAction.IMPOSSIBLE, detail=problem)
         assert tag is not None
         if name == consumer_name(tag):
-            return Step(kind="consumer", name=name, action=Action.KEEP, detail=f"of the tag {tag}")
+            return Step(kind="consumer", name=name, action=AdoptionAction.KEEP, detail=f"of the tag {tag}")
         if info["num_waiting"] or info["num_ack_pending"]:
             detail = (
                 f"of the tag {tag}; workers bind to it. It is in use ({info['num_waiting']} pulls, "
                 f"{info['num_ack_pending']} jobs in progress) and not replaced now"
             )
-            return Step(kind="consumer", name=name, action=Action.KEEP, detail=detail)
+            return Step(kind="consumer", name=name, action=AdoptionAction.KEEP, detail=detail)
 
         async def replace() -> None:
             # A job stays in the queue until it is acknowledged, with or without a consumer.
@@ -130,14 +134,14 @@ class Adoption:
             await ensure_consumer(self._connection, tag)
 
         detail = f"of the tag {tag}: by {consumer_name(tag)}, which `nats-config` gives workers access to"
-        return Step(kind="consumer", name=name, action=Action.REPLACE, detail=detail, apply=replace)
+        return Step(kind="consumer", name=name, action=AdoptionAction.REPLACE, detail=detail, apply=replace)
 
     def _key_step(self, key_id: str) -> Step:
         async def convert() -> None:
             await self._keys.change(key_id, lambda record: record)
 
         detail = "of the public package: its secret stays valid, with all scopes; rotate it soon"
-        return Step(kind="api key", name=key_id, action=Action.CONVERT, detail=detail, apply=convert)
+        return Step(kind="api key", name=key_id, action=AdoptionAction.CONVERT, detail=detail, apply=convert)
 
     async def _run_step(self, runs: dict[str, Any], *, is_new: bool) -> Step:
         count = runs["state"]["messages"]
@@ -152,4 +156,4 @@ class Adoption:
                 "later are listed and executed, but not queued again or rerun; `pyoco-server-admin "
                 "nats-setup --sign-stored-runs` trusts all that are stored now"
             )
-        return Step(kind="runs", name=self._config.runs_kv_bucket, action=Action.KEEP, detail=detail)
+        return Step(kind="runs", name=self._config.runs_kv_bucket, action=AdoptionAction.KEEP, detail=detail)

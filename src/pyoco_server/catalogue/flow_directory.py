@@ -19,7 +19,7 @@ from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogu
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.catalogue.live_flows import FlowGroup, LiveFlows
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.workers.flow_models import FlowDescription
 from pyoco_server.records.workers.worker_models import MAX_LISTED_FLOWS, WorkerRecord, WorkerState
 
@@ -31,7 +31,7 @@ _COALESCE_SEC: Final = 0.05
 # A catalogue that cannot be read is tried again after this time.
 _RETRY_SEC: Final = 5.0
 
-_decode_worker = json_record(WorkerRecord, whole=False)
+_decode_worker = record_decoder(WorkerRecord, whole=False)
 
 
 @dataclass(frozen=True, slots=True)

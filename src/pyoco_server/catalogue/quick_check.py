@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyoco_server.errors import shortened_json
-from pyoco_server.waits.human.answers.schema_check_messages import ValueProblem
+from pyoco_server.json_schemas.schema_check_messages import ValueProblem
 
 Schema = dict[str, Any]
 

@@ -14,11 +14,11 @@ from pyoco_server.catalogue.flow_directory import FlowDirectory
 from pyoco_server.catalogue.live_flows import FlowGroup, LiveFlows
 from pyoco_server.catalogue.quick_check import QuickCheck, Schema
 from pyoco_server.errors import AnswersBusy, FieldProblem, FlowNotFound, InvalidRequest, shortened
+from pyoco_server.json_schemas.schema_check_messages import ValueProblem
+from pyoco_server.json_schemas.schema_checker import SchemaChecker
 from pyoco_server.records.runs.run_models import Job
 from pyoco_server.records.workers.flow_models import FlowDescription, SubmitWarning
 from pyoco_server.runs.flow_yaml import did_you_mean
-from pyoco_server.waits.human.answers.schema_check_messages import ValueProblem
-from pyoco_server.waits.human.answers.schema_checker import SchemaChecker
 
 # A name that no worker has costs a search for similar ones.
 _MAX_VERDICTS: Final = 10_000

@@ -3,7 +3,7 @@
 import typer
 
 from pyoco_server.cli.entry import Version, run
-from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
+from pyoco_server.cli.lazy_group import Command, CommandGroup, new_lazy_app
 from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Server
 
 
@@ -39,7 +39,7 @@ def _alerts(function: str) -> str:
     return f"monitoring.alerts_command:{function}"
 
 
-COMMANDS: dict[str, Command | Group] = {
+COMMANDS: dict[str, Command | CommandGroup] = {
     "submit": Command("Submit a run of a flow that the workers have loaded.", "runs.submit_command:submit"),
     "submit-yaml": Command(
         "Submit a flow.yaml as a run; its params are the file's own defaults.",
@@ -52,7 +52,7 @@ COMMANDS: dict[str, Command | Group] = {
     "list-vnext": Command(
         "List a page of matching runs, with the cursor of the next page.", "runs.list_command:list_vnext"
     ),
-    "views": Group(
+    "views": CommandGroup(
         "Save, show and delete views: named filters and orders of the list of runs, which a team shares.",
         (
             'pyoco-client views save "Failed tonight" --status FAILED --flow nightly --since 24h',
@@ -77,7 +77,7 @@ COMMANDS: dict[str, Command | Group] = {
         "runs.run_commands:result",
     ),
     "logs": Command("Show the output of a run.", "runs.logs_command:logs"),
-    "artifacts": Group(
+    "artifacts": CommandGroup(
         "List and download the files of a run.",
         (
             "pyoco-client artifacts list $RUN_ID",
@@ -159,7 +159,7 @@ COMMANDS: dict[str, Command | Group] = {
     "wheel-delete": Command(
         "Delete a wheel; workers uninstall it before their next run.", "workers.wheels_command:wheel_delete"
     ),
-    "flows": Group(
+    "flows": CommandGroup(
         "List the flows of the workers, show what one takes, and run it.",
         ("pyoco-client flows list", "pyoco-client flows run greet --param name=Ada --wait"),
         {
@@ -168,7 +168,7 @@ COMMANDS: dict[str, Command | Group] = {
             "run": Command("Submit a run of a flow, after checking its name and params.", _flows("run")),
         },
     ),
-    "schedules": Group(
+    "schedules": CommandGroup(
         "Create, inspect, pause, trigger and backfill schedules, or apply a file of them.",
         (
             'pyoco-client schedules create nightly --flow-name etl --cron "0 2 * * *" --timezone Asia/Tokyo',
@@ -203,7 +203,7 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
-    "events": Group(
+    "events": CommandGroup(
         "Send workflow events, which start runs (`event` is for runs that wait), and see their month "
         "summary, retry queue and notifications.",
         (
@@ -225,7 +225,7 @@ COMMANDS: dict[str, Command | Group] = {
             "notification-test": Command("Send a test message to Google Chat.", _events("notification_test")),
         },
     ),
-    "templates": Group(
+    "templates": CommandGroup(
         "Create, inspect, test and delete workflow templates, which events start.",
         (
             'pyoco-client templates create monthly-close --name "Monthly close" --action close_month',
@@ -242,7 +242,7 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
-    "actions": Group(
+    "actions": CommandGroup(
         "Bind the actions of workflow templates to flows.",
         ("pyoco-client actions create close_month --flow-name close --tag finance",),
         {
@@ -254,7 +254,7 @@ COMMANDS: dict[str, Command | Group] = {
             "delete": Command("Delete an action.", "triggers.actions_command:delete"),
         },
     ),
-    "hooks": Group(
+    "hooks": CommandGroup(
         "Create, inspect, test and rotate hooks, whose deliveries start runs.",
         (
             "pyoco-client hooks create orders --kind github --flow-name import --map order=/order/id",
@@ -276,7 +276,7 @@ COMMANDS: dict[str, Command | Group] = {
             "redeliver": Command("Process a kept delivery again.", _hooks("redeliver")),
         },
     ),
-    "alerts": Group(
+    "alerts": CommandGroup(
         "Report failed runs, long queues and missing workers to a webhook, Slack, Google Chat or mail.",
         (
             "pyoco-client alerts apply -f alerts.yaml",
@@ -298,7 +298,7 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
-    "requests": Group(
+    "requests": CommandGroup(
         "Create, execute, answer and follow agent requests (a gateway of `pyoco-server agent`).",
         (
             'pyoco-client requests create "Session timeout" --want "End it after 30 minutes." --enqueue',
@@ -325,7 +325,7 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
-    "dlq": Group(
+    "dlq": CommandGroup(
         "List, replay and delete dead letters (runs and jobs that failed).",
         ("pyoco-client dlq list --reason execution_error --since 24h", "pyoco-client dlq replay --seq 41"),
         {
@@ -343,7 +343,7 @@ COMMANDS: dict[str, Command | Group] = {
         "List who did what: cancelled, reran, paused, answered, uploaded; newest first.",
         "monitoring.audit_command:audit",
     ),
-    "bulk": Group(
+    "bulk": CommandGroup(
         "Cancel or rerun all matching runs, and track the progress.",
         (
             "pyoco-client bulk cancel --flow nightly --status RUNNING --dry-run",

@@ -32,13 +32,13 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CommandGroup:
     help: str
     examples: tuple[str, ...]
     commands: Mapping[str, Command]
 
 
-Table = Mapping[str, Command | Group]
+Table = Mapping[str, Command | CommandGroup]
 
 
 def new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
@@ -119,13 +119,13 @@ class _LoadedCommands(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         row = self.data[name]
-        if isinstance(row, Command | Group):
+        if isinstance(row, Command | CommandGroup):
             self.data[name] = _load(name, row, self._package)
         return self.data[name]
 
 
-def _load(name: str, row: Command | Group, package: str) -> Any:
-    if isinstance(row, Group):
+def _load(name: str, row: Command | CommandGroup, package: str) -> Any:
+    if isinstance(row, CommandGroup):
         return get_group(new_lazy_app(row.commands, package, name=name, help=row.help, examples=row.examples))
     module, _, function_name = row.target.partition(":")
     function = getattr(import_module(f"{package}.{module}"), function_name)

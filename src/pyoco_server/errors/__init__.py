@@ -127,6 +127,8 @@ class PyocoError(Exception):
     error: ClassVar[ErrorSpec]
     # The machine-readable `error` of the response, for endpoints of waits.
     word: str | None = None
+    # The `Retry-After` of the response. http_api/responses/http_problems.py has the default of a 503.
+    retry_after_sec: float | None = None
     # Whether the detail is part of a contract: the response has nothing but it.
     exact_detail: ClassVar[bool] = False
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
-from pyoco_server.agent.requests.request_repository import repository_of
+from pyoco_server.agent.requests.repository_files import repository_of
 from pyoco_server.aio.freed_memory import FreedMemory
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.broker.client.connection import Connection
@@ -49,7 +49,7 @@ class Gateway:
         self.timekeeper.add(self.clock)
         self.storage = self._add_service(WriteHealth(self.connection))
         self.authentication = self._add_service(services.Authentication(self.connection))
-        self.listing = self._add_service(services.RunListing(self.connection))
+        self.listing = self._add_service(services.RunReadModel(self.connection))
         self.timekeeper.add(FreedMemory([self.listing.index.free_caches]))
         self.runs = self._add_service(
             services.Runs(self.connection, self.listing.lists, is_lost=self.is_lost, clock=self.clock.now)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from pyoco_server.agent.requests.request_repository import RequestRepository
+from pyoco_server.agent.requests.repository_files import RepositoryFiles
 from pyoco_server.agent.requests.request_service import RequestService
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.alerts.alert_deliverer import AlertDeliverer
@@ -148,7 +148,7 @@ class Runs(ServiceGroup):
         return RunStatus.SCHEDULED if is_held else RunStatus.PENDING
 
 
-class RunListing(ServiceGroup):
+class RunReadModel(ServiceGroup):
     """The read model of runs: lists, changes, and how long runs took, all from one feed."""
 
     def __init__(self, connection: Connection) -> None:
@@ -294,7 +294,7 @@ class AgentRequests(ServiceGroup):
     def __init__(
         self,
         connection: Connection,
-        repository: RequestRepository,
+        repository: RepositoryFiles,
         timekeeper: Timekeeper,
         changes: RunHub,
         answers: AnswerHandler,

@@ -20,9 +20,9 @@ from pyoco_server.triggers.secret_keys import box_of
 from pyoco_server.triggers.trigger_receipts import TriggerReceipts
 from pyoco_server.triggers.workflow_events.action_service import ActionService
 from pyoco_server.triggers.workflow_events.chat_notifications import ChatNotifications
-from pyoco_server.triggers.workflow_events.event_audit_feed import AuditFeedReader, AuditSummaries
-from pyoco_server.triggers.workflow_events.event_audit_file import AuditFile
-from pyoco_server.triggers.workflow_events.event_audit_index import AuditIndex
+from pyoco_server.triggers.workflow_events.event_audit_feed import EventAuditFeedReader, EventAuditSummaries
+from pyoco_server.triggers.workflow_events.event_audit_file import EventAuditFile
+from pyoco_server.triggers.workflow_events.event_audit_index import EventAuditIndex
 from pyoco_server.triggers.workflow_events.event_audit_writer import EventAuditWriter
 from pyoco_server.triggers.workflow_events.event_service import WorkflowEvents
 from pyoco_server.triggers.workflow_events.retry_queue import RetryQueue
@@ -102,8 +102,8 @@ class WorkflowEventParts(ServiceGroup):
         timekeeper.add(self.retries)
         self.retries.on_changes(lambda: timekeeper.wake(self.retries.name))
 
-        index = AuditIndex(Path(config.index_dir))
-        self.audit_file = AuditFile(connection)
-        reader = AuditFeedReader(connection, index, self.audit_file.wake)
-        self.summaries = AuditSummaries(index, reader.feed)
+        index = EventAuditIndex(Path(config.index_dir))
+        self.audit_file = EventAuditFile(connection)
+        reader = EventAuditFeedReader(connection, index, self.audit_file.wake)
+        self.summaries = EventAuditSummaries(index, reader.feed)
         self.parts = (self.audit, index, reader.feed, self.audit_file, self.receipts, self.retries)

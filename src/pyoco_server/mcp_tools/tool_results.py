@@ -45,7 +45,7 @@ class NotFromGateway(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ToolResult:
     """The result of a call, and what the agent should know about it."""
 
     # JSON; an object, unless the endpoint returns an array.
@@ -54,20 +54,20 @@ class Reading:
 
 
 # Given the URL of the whole, for a note.
-ResultReader = Callable[[HttpReply, HttpCall, str], Reading]
+ResultReader = Callable[[HttpReply, HttpCall, str], ToolResult]
 
 
-def record_in(reply: HttpReply, call: HttpCall, url: str) -> Reading:
-    return Reading(_json_in(reply, dict))
+def record_in(reply: HttpReply, call: HttpCall, url: str) -> ToolResult:
+    return ToolResult(_json_in(reply, dict))
 
 
-def array_in(reply: HttpReply, call: HttpCall, url: str) -> Reading:
+def array_in(reply: HttpReply, call: HttpCall, url: str) -> ToolResult:
     """As many items as fit, of an array that has no pages."""
     items = _json_in(reply, list)
     kept = _fitting(items)
     if len(kept) == len(items):
-        return Reading(items)
-    return Reading(kept, [f"Cut: only the first {len(kept)} of {len(items)} fit; {url} has all of these."])
+        return ToolResult(items)
+    return ToolResult(kept, [f"Cut: only the first {len(kept)} of {len(items)} fit; {url} has all of these."])
 
 
 def smaller_page(reply: HttpReply, call: HttpCall, items: str) -> HttpCall | None:
@@ -79,18 +79,18 @@ def smaller_page(reply: HttpReply, call: HttpCall, items: str) -> HttpCall | Non
     return None if count == len(found) else replace(call, query={**call.query, "limit": str(count)})
 
 
-def log_page(reply: HttpReply, call: HttpCall, url: str) -> Reading:
+def log_page(reply: HttpReply, call: HttpCall, url: str) -> ToolResult:
     """As many lines as fit: the first ones, and where to continue; of a tail the last ones."""
     page = _json_in(reply, dict)
     lines = [{**line, "text": cut_text(line["text"], _LINE_CHARACTERS)} for line in page["lines"]]
     kept = _fitting(lines[::-1])[::-1] if "tail" in call.query else _fitting(lines)
     page["lines"] = kept
     if len(kept) == len(lines):
-        return Reading(page)
+        return ToolResult(page)
     if "tail" in call.query:
-        return Reading(page, [f"Cut: only the last {len(kept)} lines fit; {url} has all of these."])
+        return ToolResult(page, [f"Cut: only the last {len(kept)} lines fit; {url} has all of these."])
     page["next_after"], page["complete"] = kept[-1]["id"], False
-    return Reading(page, [f"Only {len(kept)} lines fit; `after` set to `next_after` gives the next ones."])
+    return ToolResult(page, [f"Only {len(kept)} lines fit; `after` set to `next_after` gives the next ones."])
 
 
 def _fitting(lines: list[Json]) -> list[Json]:
@@ -120,10 +120,10 @@ class ResultValue(Struct, kw_only=True):
     is_cut: bool = False
 
 
-def result_value(reply: HttpReply, call: HttpCall, url: str) -> Reading:
+def result_value(reply: HttpReply, call: HttpCall, url: str) -> ToolResult:
     """The value of a response to a request for its first bytes (`RESULT_RANGE`)."""
     if is_empty(reply):
-        return Reading(msgspec.to_builtins(ResultValue(type="bytes", bytes=0, value="", encoding="utf-8")))
+        return ToolResult(msgspec.to_builtins(ResultValue(type="bytes", bytes=0, value="", encoding="utf-8")))
     content_range = reply.headers.get("content-range", "")
     size = int(content_range.rpartition("/")[2]) if content_range else len(reply.body)
     is_json = reply.headers["content-type"].startswith("application/json")
@@ -139,7 +139,7 @@ def result_value(reply: HttpReply, call: HttpCall, url: str) -> Reading:
         else:
             found.value = text
     notes = [f"Cut: the value has {size} bytes; {url} has it whole."] if found.is_cut else []
-    return Reading(msgspec.to_builtins(found), notes)
+    return ToolResult(msgspec.to_builtins(found), notes)
 
 
 def is_empty(reply: HttpReply) -> bool:
@@ -157,10 +157,10 @@ def _text_of(content: bytes, *, is_cut: bool) -> tuple[str, Literal["utf-8", "ba
         return b64encode(content[:_PREVIEW_BYTES] if is_cut else content).decode(), "base64"
 
 
-def shown(reading: Reading, *, array: str, without: tuple[str, ...], notes: list[str], url: str) -> Json:
+def shown(result: ToolResult, *, array: str, without: tuple[str, ...], notes: list[str], url: str) -> Json:
     """The result of a tool: an object, with notes if there is something to know."""
-    whole = {array: reading.value} if array else reading.value
-    notes = [*notes, *reading.notes]
+    whole = {array: result.value} if array else result.value
+    notes = [*notes, *result.notes]
     value, is_cut = bounded(
         {name: each for name, each in whole.items() if name not in without}, MAX_RESULT_BYTES
     )

@@ -1,27 +1,20 @@
 """Decoding of stored records: whatever is wrong with one, UnreadableRecord says what."""
 
 from collections.abc import Callable
-from itertools import accumulate
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.nesting import MAX_RECORD_NESTING, is_json_nested_deeper
 
 T = TypeVar("T")
 
-# Deeper values cannot be encoded again everywhere: Python's stack has 1,000 frames. Inputs: at most 100.
-MAX_NESTING: Final = 500
-
 _PROBLEM_CHARS: Final = 200
-_OTHERS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
-_SQUARE: Final = bytes.maketrans(b"{}", b"[]")
-_STEPS: Final = {ord("["): 1, ord("]"): -1}
-_FLAT: Final = 8
 
 
-def json_record(kind: type[T], *, whole: bool = True) -> Callable[[bytes], T]:
+def record_decoder(kind: type[T], *, whole: bool = True) -> Callable[[bytes], T]:
     """A decoder of JSON records of this type; not `whole`: of a few fields, and the rest may be anything."""
     decode = msgspec.json.Decoder(kind).decode
 
@@ -40,31 +33,8 @@ def check_text(data: bytes) -> None:
     """What a JSON decoder does not check in parts that it skips: the encoding, and the depth."""
     if not data.isascii():
         data.decode()
-    if is_nested_deeper(data, MAX_NESTING):
-        raise UnreadableRecord(f"nested more than {MAX_NESTING} deep")
-
-
-def is_nested_deeper(data: bytes, limit: int) -> bool:
-    """Whether the lists and objects of a JSON text are nested more than `limit` deep."""
-    # Nearly all records have fewer brackets than that.
-    if data.count(b"{") + data.count(b"[") <= limit:
-        return False
-    brackets = _brackets(data)
-    levels = 0
-    # Most are flat: a few passes that remove the innermost level leave nothing.
-    while brackets and levels < _FLAT:
-        brackets = brackets.replace(b"[]", b"")
-        levels += 1
-    return levels + max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > limit
-
-
-def _brackets(data: bytes) -> bytes:
-    """The brackets of a JSON text that are not in strings, all as square ones."""
-    if b"\\" in data:
-        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Two adjacent quotes cancel out: what is before and after them is both inside or both outside of strings.
-    left = data.translate(_SQUARE, _OTHERS).replace(b'""', b"")
-    return left if b'"' not in left else b"".join(left.split(b'"')[::2])
+    if is_json_nested_deeper(data, MAX_RECORD_NESTING):
+        raise UnreadableRecord(f"nested more than {MAX_RECORD_NESTING} deep")
 
 
 def unreadable(error: Exception) -> UnreadableRecord:

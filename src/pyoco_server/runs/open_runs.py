@@ -145,26 +145,29 @@ class OpenRuns:
         return [*started, *self._parked]
 
     def on_ended(self, callback: Callable[[str], None]) -> None:
-        """Call it with the id of each run that has ended or was deleted."""
+        """Register a callback: called with the id of each run that has ended or was deleted."""
         self._on_ended.append(callback)
 
     def on_parked(self, callback: Callable[[str, int], None]) -> None:
-        """Call it with the id and the generation of each run that is parked.
+        """Register a callback: called with the id and the generation of each run that is parked.
 
         A run may have continued and waited again between two reads of the bucket.
         """
         self._on_parked.append(callback)
 
     def on_waits_changed(self, callback: Callable[[str], None]) -> None:
-        """Call it with the id of each run that names other open waits than before, or is parked for them."""
+        """Register a callback: called with the id of each run whose named open waits have changed.
+
+        Also with that of a run that is parked for them.
+        """
         self._on_waits_changed.append(callback)
 
     def on_ended_with_waits(self, callback: Callable[[str], None]) -> None:
-        """Call it with the id of each run that has ended or was deleted with open waits."""
+        """Register a callback: called with the id of each run that ended, or was deleted, with open waits."""
         self._on_ended_with_waits.append(callback)
 
     def on_scheduled(self, callback: Callable[[str, float], None]) -> None:
-        """Call it with the id and the start of each run that is to start later."""
+        """Register a callback: called with the id and the start of each run that is to start later."""
         self._on_scheduled.append(callback)
 
     async def groups(self) -> AsyncIterator[list[OpenRun]]:

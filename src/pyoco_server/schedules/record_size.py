@@ -7,7 +7,7 @@ from msgspec import structs
 from pyoco_server.errors import ScheduleFull
 from pyoco_server.records.runs.run_models import encode
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     ScheduleDecision,
     ScheduledStart,
     ScheduleRecord,
@@ -53,11 +53,11 @@ def _without(
     decisions = [each for each in record.decisions[-_FEW_DECISIONS:] if each.run_id not in dropped_ids]
     counts = dict(record.counts)
     if dropped:
-        counts[Outcome.SKIPPED] = counts.get(Outcome.SKIPPED, 0) + len(dropped)
+        counts[DecisionOutcome.SKIPPED] = counts.get(DecisionOutcome.SKIPPED, 0) + len(dropped)
         decisions.append(
             ScheduleDecision(
                 at=now,
-                outcome=Outcome.SKIPPED,
+                outcome=DecisionOutcome.SKIPPED,
                 scheduled_for=dropped[0].scheduled_for,
                 until=dropped[-1].scheduled_for if len(dropped) > 1 else None,
                 count=len(dropped),

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import structs
 
 from pyoco_server.errors import IdempotencyConflict, shortened
-from pyoco_server.records.schedules.schedule_models import AcceptedRequest, Outcome, ScheduleRecord
+from pyoco_server.records.schedules.schedule_models import AcceptedRequest, DecisionOutcome, ScheduleRecord
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest
 
 # The record is written with every occurrence: it has to stay small.
@@ -39,7 +39,7 @@ def with_request(
     *,
     now: float,
     run_id: str | None = None,
-    outcome: Outcome | None = None,
+    outcome: DecisionOutcome | None = None,
     count: int = 0,
 ) -> ScheduleRecord:
     """The record, which remembers the request if it has a key."""

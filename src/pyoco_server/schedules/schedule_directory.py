@@ -19,7 +19,7 @@ from pyoco_server.broker.stores.schedules.schedule_store import StoredSchedule
 from pyoco_server.errors import IndexNotReady, UnreadableRecord
 from pyoco_server.records.decoding import unreadable
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleDecision,
     ScheduleRecord,
@@ -117,7 +117,7 @@ def _next(record: ScheduleRecord) -> tuple[float | None, float | None]:
 
 def _last_run(record: ScheduleRecord) -> StartedRun | None:
     for each in reversed(record.decisions):
-        if each.outcome is Outcome.STARTED and each.run_id is not None:
+        if each.outcome is DecisionOutcome.STARTED and each.run_id is not None:
             return StartedRun(run_id=each.run_id, scheduled_for=each.scheduled_for)
     return None
 
@@ -146,7 +146,7 @@ class ScheduleDirectory(KnownKeysReader):
         await self.feed.close()
 
     def on_changes(self, callback: Callable[[], None]) -> None:
-        """Call it with every `wake`."""
+        """Register a callback: called by every `wake`."""
         self._on_changes.append(callback)
 
     def __len__(self) -> int:

@@ -21,13 +21,13 @@ from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore, S
 from pyoco_server.errors import NatsUnavailable, PyocoError, RunConflict, RunNotFound, UnreadableRecord
 from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.records.runs.run_models import Job, RunStatus
-from pyoco_server.records.schedules.schedule_models import Outcome, ScheduledStart, ScheduleRecord
+from pyoco_server.records.schedules.schedule_models import DecisionOutcome, ScheduledStart, ScheduleRecord
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.schedules.occurrence_rules import DecisionStep, EarlierRun, EarlierRuns
 from pyoco_server.schedules.record_size import check_room, fitted
+from pyoco_server.schedules.schedule_decider import DecisionStep, EarlierRun, EarlierRuns
 from pyoco_server.schedules.schedule_directory import GRACE_SEC, ScheduleDirectory
 from pyoco_server.schedules.schedule_transitions import (
     decide,
@@ -270,7 +270,7 @@ class ScheduleRunner:
     def count(self, before: ScheduleRecord, after: ScheduleRecord) -> None:
         new = outcomes_between(before, after)
         self.decision_counts += new
-        if missed := new[Outcome.MISSED]:
+        if missed := new[DecisionOutcome.MISSED]:
             window = after.window_sec
             log.warning("schedule %s missed %d occurrences, older than %g s", after.key, missed, window)
 

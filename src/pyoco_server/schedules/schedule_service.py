@@ -26,7 +26,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.records.schedules.schedule_models import (
     Backfill,
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleRecord,
     SpecInput,
@@ -87,7 +87,7 @@ class CreatedSchedule:
 @dataclass(frozen=True, slots=True)
 class TriggerResult:
     run_id: str
-    outcome: Outcome
+    outcome: DecisionOutcome
     replayed: bool = False
 
 
@@ -209,13 +209,13 @@ class ScheduleService:
     ) -> TriggerResult:
         """The run that is started now, or buffered; ScheduleConflict if an open run forbids it."""
         trigger_id = secrets.token_hex(16) if request is None else id_of(request)
-        started = TriggerResult("", Outcome.STARTED)
+        started = TriggerResult("", DecisionOutcome.STARTED)
 
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
             nonlocal started
             if (earlier := earlier_request(record, request)) is not None:
                 started = TriggerResult(
-                    earlier.run_id or "", earlier.outcome or Outcome.STARTED, replayed=True
+                    earlier.run_id or "", earlier.outcome or DecisionOutcome.STARTED, replayed=True
                 )
                 return record
             earlier_runs = await self._runner.earlier_runs_of(record)
@@ -229,7 +229,9 @@ class ScheduleService:
             )
             self._runner.check_room(placed.record)
             is_buffered = any(start.run_id == placed.run_id for start in placed.record.buffer)
-            started = TriggerResult(placed.run_id, Outcome.BUFFERED if is_buffered else Outcome.STARTED)
+            started = TriggerResult(
+                placed.run_id, DecisionOutcome.BUFFERED if is_buffered else DecisionOutcome.STARTED
+            )
             return with_request(
                 placed.record, request, now=now, run_id=started.run_id, outcome=started.outcome
             )

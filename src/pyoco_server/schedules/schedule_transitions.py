@@ -21,7 +21,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.records.schedules.schedule_models import (
     Backfill,
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduledStart,
     ScheduleRecord,
@@ -30,7 +30,7 @@ from pyoco_server.records.schedules.schedule_models import (
     StartedBy,
 )
 from pyoco_server.schedules.calendar_times import count_between, due_at, iso_in_zone, just_before, next_time
-from pyoco_server.schedules.occurrence_rules import (
+from pyoco_server.schedules.schedule_decider import (
     DecisionStep,
     EarlierRuns,
     ScheduleDecider,
@@ -114,8 +114,8 @@ def outcomes_between(before: ScheduleRecord, after: ScheduleRecord) -> Counter[s
     added = Counter(after.counts)
     added.subtract(before.counts)
     completed = _run_ids(before.starts) - _run_ids(after.starts)
-    added[Outcome.STARTED] = len(completed) - added[Outcome.FAILED]
-    added[Outcome.BUFFERED] = len(_run_ids(after.buffer) - _run_ids(before.buffer))
+    added[DecisionOutcome.STARTED] = len(completed) - added[DecisionOutcome.FAILED]
+    added[DecisionOutcome.BUFFERED] = len(_run_ids(after.buffer) - _run_ids(before.buffer))
     return added
 
 
@@ -187,7 +187,7 @@ def triggered(
         overlap=overlap or record.overlap,
         params=params or {},
     )
-    if (reason := decider.obstacle(start)) is not None:
+    if (reason := decider.skip_reason_of(start)) is not None:
         raise ScheduleBusy(decider.described(reason))
     decider.place(start)
     return PlacedTrigger(decider.finish().record, start.run_id)
@@ -289,7 +289,7 @@ def _counted_again(record: ScheduleRecord, spec: ScheduleSpec) -> list[Backfill]
 def _with_skipped(record: ScheduleRecord, now: float, reason: SkipReason) -> ScheduleRecord:
     """Skip what is not decided until now, as one decision."""
     decider = ScheduleDecider(record, now, {})
-    decider.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
+    decider.pass_over(now, DecisionOutcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
     return structs.replace(decider.finish().record, cursor=max(record.cursor, now))
 
 

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.runs.run_models import Job, RunSnapshot, RunStatus
 from pyoco_server.telemetry.key_redaction import redact_keys
@@ -34,7 +34,7 @@ class _TaskTimes(msgspec.Struct):
     replayed: bool = False
 
 
-_decode = json_record(_TaskTimes)
+_decode = record_decoder(_TaskTimes)
 
 
 class RunTraces:

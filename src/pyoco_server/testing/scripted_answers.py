@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 from msgspec import UNSET, structs
 
 from pyoco_server.errors import InvalidAnswer, PyocoError
+from pyoco_server.json_schemas.schema_validation import problems_of
 from pyoco_server.records.waits.wait_models import Actor, Decision, WaitRecord, WaitState
 from pyoco_server.runs.flow_yaml import did_you_mean
 from pyoco_server.waits.human.answers.answering import Answer, answer_from_payload, check_answer_form
-from pyoco_server.waits.human.answers.schema_validation import problems_of
 from pyoco_server.waits.human.asking import DEFAULT_NAME
 from pyoco_server.waits.wait_transitions import expired
 

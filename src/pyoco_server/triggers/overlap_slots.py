@@ -3,6 +3,8 @@
 A slot names the run that has it. It is taken by a compare-and-set before the run is stored, so that two
 deliveries at the same moment do not both start one; and it is free again when its run has ended. Whether a
 run that is not stored yet will be is not known: nothing is skipped because of it.
+
+The overlap policy of schedules: schedules/schedule_decider.py.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""One run per idempotency key, whatever fails.
+"""One run per idempotency key of a hook or a workflow event.
+
+The key of a client's request, such as a submit: runs/lifecycle/idempotency.py.
 
 A receipt is created with the id of the run and with its job, then the run is started, then the receipt is
 marked as accepted. Whoever finds one that is not accepted starts the same job again, which has no effect if

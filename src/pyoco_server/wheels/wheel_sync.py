@@ -56,7 +56,7 @@ class InstallFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class WheelSelection:
     # One of each package.
     chosen: list[StoredWheel]
     # Those that match the tags of this worker, but not its Python or its platform.
@@ -133,7 +133,7 @@ class WheelSync:
             self._is_open = True
 
     async def _install_new(
-        self, registry: WheelRegistry, selection: Selection
+        self, registry: WheelRegistry, selection: WheelSelection
     ) -> tuple[list[FailedWheel], list[str]]:
         failures: list[FailedWheel] = []
         updated: list[str] = []
@@ -165,7 +165,7 @@ class WheelSync:
         await pip_install(file, folder, temporary=self._site.temporary, timeout_sec=self._timeout_sec)
         await asyncio.to_thread(self._site.commit, nuid, folder)
 
-    def _drop_unselected(self, selection: Selection) -> list[str]:
+    def _drop_unselected(self, selection: WheelSelection) -> list[str]:
         selected = {wheel.name.package for wheel in selection.chosen}
         gone = [wheel for package, wheel in self._installed.items() if package not in selected]
         for wheel in gone:
@@ -180,7 +180,7 @@ class WheelSync:
             if wheel.missing:
                 log.warning("%s requires what is not installed: %s", wheel.name, ", ".join(wheel.missing))
 
-    def _report(self, selection: Selection, updated: list[str], removed: list[str]) -> None:
+    def _report(self, selection: WheelSelection, updated: list[str], removed: list[str]) -> None:
         state = self.state
         chosen = [wheel.name.file_name for wheel in selection.chosen]
         state.selected_count, state.selected_wheels = len(chosen), chosen[:_MAX_LISTED]
@@ -237,7 +237,7 @@ def _own_tags() -> frozenset[Tag]:
     return frozenset(sys_tags())
 
 
-def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str]) -> Selection:
+def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str]) -> WheelSelection:
     """The newest compatible wheel of each package."""
     chosen: dict[str, StoredWheel] = {}
     incompatible: list[SkippedWheel] = []
@@ -250,7 +250,7 @@ def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str]) -> Selecti
         package = wheel.name.package
         if package not in chosen or chosen[package].name.version < wheel.name.version:
             chosen[package] = wheel
-    return Selection([chosen[package] for package in sorted(chosen)], incompatible)
+    return WheelSelection([chosen[package] for package in sorted(chosen)], incompatible)
 
 
 def _incompatibility(wheel: StoredWheel) -> SkippedWheel | None:

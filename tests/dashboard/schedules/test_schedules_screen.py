@@ -9,7 +9,7 @@ from playwright.async_api import Locator, expect
 
 from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     ScheduleDecision,
     ScheduleSpec,
     SkipReason,
@@ -117,14 +117,14 @@ async def test_a_schedule_shows_what_became_of_each_occurrence(tab: Tab, worker:
     midnight = now - now % DAY
     skipped = ScheduleDecision(
         at=now,
-        outcome=Outcome.SKIPPED,
+        outcome=DecisionOutcome.SKIPPED,
         scheduled_for=midnight - DAY + 3600,
         reason=SkipReason.OVERLAP,
         detail="run 1234 is still open",
     )
     missed = ScheduleDecision(
         at=now,
-        outcome=Outcome.MISSED,
+        outcome=DecisionOutcome.MISSED,
         scheduled_for=midnight - DAY + 7200,
         until=midnight - DAY + 4 * 7200,
         count=4,
@@ -183,10 +183,10 @@ async def test_a_skip_is_not_shown_as_the_run_that_was_open(tab: Tab, worker: Py
     run_id = await tab.gateway.submit("noop")
     now = time.time()
     noon = now - now % DAY - DAY / 2
-    started = ScheduleDecision(at=now, outcome=Outcome.STARTED, scheduled_for=noon, run_id=run_id)
+    started = ScheduleDecision(at=now, outcome=DecisionOutcome.STARTED, scheduled_for=noon, run_id=run_id)
     skipped = ScheduleDecision(
         at=now,
-        outcome=Outcome.SKIPPED,
+        outcome=DecisionOutcome.SKIPPED,
         scheduled_for=noon + 10,
         until=noon + 30,
         count=3,

@@ -19,7 +19,7 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.records.runs.run_models import decode_snapshot
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleRecord,
     ScheduleSpec,
@@ -142,9 +142,9 @@ def check_occurrences(versions: dict[str, list[ScheduleRecord]], runs: dict[str,
                 report.wrong.append(f"{name} at {nominal}: {sorted(map(str, found)) or 'not decided'}")
                 continue
             [(outcome, run_id)] = found
-            report.started += outcome is Outcome.STARTED
-            report.skipped += outcome is not Outcome.STARTED
-            if outcome is Outcome.STARTED:
+            report.started += outcome is DecisionOutcome.STARTED
+            report.skipped += outcome is not DecisionOutcome.STARTED
+            if outcome is DecisionOutcome.STARTED:
                 named.add(run_id)
                 if run_id not in runs or (runs[run_id].id, runs[run_id].at) != (name, nominal):
                     report.wrong.append(f"{name} at {nominal}: run {run_id} is {runs.get(run_id)}")
@@ -153,13 +153,15 @@ def check_occurrences(versions: dict[str, list[ScheduleRecord]], runs: dict[str,
     return report
 
 
-def _outcomes(records: Iterable[ScheduleRecord], every_sec: float) -> dict[float, set[tuple[Outcome, str]]]:
+def _outcomes(
+    records: Iterable[ScheduleRecord], every_sec: float
+) -> dict[float, set[tuple[DecisionOutcome, str]]]:
     """What was decided about each nominal time, other than to wait, with the run that was started."""
-    found: dict[float, set[tuple[Outcome, str]]] = defaultdict(set)
+    found: dict[float, set[tuple[DecisionOutcome, str]]] = defaultdict(set)
     for record in records:
         for decision in record.decisions:
-            if decision.outcome is not Outcome.BUFFERED:
-                run_id = str(decision.run_id) if decision.outcome is Outcome.STARTED else ""
+            if decision.outcome is not DecisionOutcome.BUFFERED:
+                run_id = str(decision.run_id) if decision.outcome is DecisionOutcome.STARTED else ""
                 for number in range(decision.count):
                     found[decision.scheduled_for + number * every_sec].add((decision.outcome, run_id))
     return found

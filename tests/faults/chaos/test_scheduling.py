@@ -6,7 +6,7 @@ from msgspec import structs
 from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     ScheduleDecision,
     ScheduleRecord,
     ScheduleSpec,
@@ -22,18 +22,20 @@ RUNS = {
 }
 
 
-def _decision(at: float, outcome: Outcome, run_id: str | None = None, count: int = 1) -> ScheduleDecision:
-    reason = None if outcome is Outcome.STARTED else SkipReason.OVERLAP
+def _decision(
+    at: float, outcome: DecisionOutcome, run_id: str | None = None, count: int = 1
+) -> ScheduleDecision:
+    reason = None if outcome is DecisionOutcome.STARTED else SkipReason.OVERLAP
     return ScheduleDecision(
         at=at, scheduled_for=at, outcome=outcome, run_id=run_id, count=count, reason=reason
     )
 
 
-STARTED = _decision(101.0, Outcome.STARTED, FIRST)
-SKIPPED = _decision(102.0, Outcome.SKIPPED, FIRST)
-BOTH_SKIPPED = _decision(102.0, Outcome.SKIPPED, FIRST, count=2)
-WAITS = _decision(104.0, Outcome.BUFFERED, SECOND)
-STARTED_LATER = _decision(104.0, Outcome.STARTED, SECOND)
+STARTED = _decision(101.0, DecisionOutcome.STARTED, FIRST)
+SKIPPED = _decision(102.0, DecisionOutcome.SKIPPED, FIRST)
+BOTH_SKIPPED = _decision(102.0, DecisionOutcome.SKIPPED, FIRST, count=2)
+WAITS = _decision(104.0, DecisionOutcome.BUFFERED, SECOND)
+STARTED_LATER = _decision(104.0, DecisionOutcome.STARTED, SECOND)
 
 
 def _versions(*decisions: list[ScheduleDecision], cursors: list[float]) -> dict[str, list[ScheduleRecord]]:
@@ -61,7 +63,7 @@ def test_an_occurrence_without_a_decision_is_found() -> None:
 
 @pytest.mark.parametrize(
     "second",
-    [_decision(101.0, Outcome.SKIPPED), _decision(101.0, Outcome.STARTED, SECOND)],
+    [_decision(101.0, DecisionOutcome.SKIPPED), _decision(101.0, DecisionOutcome.STARTED, SECOND)],
     ids=["a run and a reason", "two runs"],
 )
 def test_a_second_decision_is_found(second: ScheduleDecision) -> None:

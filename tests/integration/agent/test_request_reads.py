@@ -9,8 +9,8 @@ import pytest
 
 from pyoco_server.agent.header_status import HeaderStatus
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
+from pyoco_server.agent.requests.repository_files import RepositoryFiles
 from pyoco_server.agent.requests.request_queue import RequestQueue
-from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.run_files import RunFiles, Stage
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import RunStatus
@@ -184,13 +184,13 @@ async def test_request_whose_file_never_stays_is_refused(
     served: ServedRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await served.create("one")
-    read, count = RequestRepository.file, itertools.count()
+    read, count = RepositoryFiles.file, itertools.count()
 
-    def written(self: RequestRepository, request_id: str) -> RequestFile:
+    def written(self: RepositoryFiles, request_id: str) -> RequestFile:
         file = read(self, request_id)
         return RequestFile.parse(request_id, f"{file.raw}\n{next(count)}\n")
 
-    monkeypatch.setattr(RequestRepository, "file", written)
+    monkeypatch.setattr(RepositoryFiles, "file", written)
     response = await served.call("GET", "/requests/one")
     assert (response.status_code, response.json()["error"]["code"]) == (503, "NATS_UNAVAILABLE")
 
@@ -200,12 +200,12 @@ async def test_lists_that_are_read_at_once_do_not_disturb_each_other(
 ) -> None:
     """A thread that listed the folder before a file was added forgets what others have read of it."""
     await served.create("one")
-    read = RequestRepository.file
+    read = RepositoryFiles.file
 
-    def forgotten(self: RequestRepository, request_id: str) -> RequestFile:
+    def forgotten(self: RepositoryFiles, request_id: str) -> RequestFile:
         file = read(self, request_id)
         self._read = {}
         return file
 
-    monkeypatch.setattr(RequestRepository, "file", forgotten)
+    monkeypatch.setattr(RepositoryFiles, "file", forgotten)
     assert (await one_of_list(served))["id"] == "one"

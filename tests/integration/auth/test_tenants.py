@@ -12,8 +12,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.run_models import Reason, RunStatus, new_run_id
 from pyoco_server.runs.lifecycle.unowned_runs import Ending, UnownedRuns
-from tests.integration.submit.test_rerun import YAML
-from tests.integration.submit.test_submit import queued_job
+from tests.integration.lifecycle.test_rerun import YAML
+from tests.integration.lifecycle.test_submit import queued_job
 from tests.support.broker.stored_runs import ended, signed, snapshot, write
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.event_reading import reading_events

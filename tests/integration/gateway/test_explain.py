@@ -11,8 +11,8 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.queue import queue_position as queue_place
-from pyoco_server.broker.queue.queue_position import JobPlace, QueuePlaces, Standing
+from pyoco_server.broker.queue import queue_position
+from pyoco_server.broker.queue.queue_position import JobLocation, JobState, QueueSearch
 from pyoco_server.broker.queue.tag_consumers import consumer_name, ensure_consumer
 from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
@@ -185,12 +185,12 @@ def tag() -> str:
     return f"tag-{uuid4().hex[:8]}"
 
 
-async def place(
+async def location(
     gateway: RunningGateway, run_id: str, tag: str, submitted_at: float | None = None
-) -> JobPlace:
-    places = QueuePlaces(gateway.inside.connection)
+) -> JobLocation:
+    search = QueueSearch(gateway.inside.connection)
     at = (await gateway.get(run_id))["submitted_at"] if submitted_at is None else submitted_at
-    return await places.place(run_id, tag, at, await places.queue(tag))
+    return await search.locate(run_id, tag, at, await search.queue(tag))
 
 
 async def test_each_job_has_its_position(shared_gateway: RunningGateway, tag: str) -> None:
@@ -198,40 +198,40 @@ async def test_each_job_has_its_position(shared_gateway: RunningGateway, tag: st
     for _ in range(5):
         run_ids.append(await shared_gateway.submit("noop", tag=tag))
         await shared_gateway.submit("noop", tag="other")
-    places = [await place(shared_gateway, run_id, tag) for run_id in run_ids]
-    assert places == [JobPlace(Standing.WAITING, number) for number in range(1, 6)]
+    locations = [await location(shared_gateway, run_id, tag) for run_id in run_ids]
+    assert locations == [JobLocation(JobState.WAITING, number) for number in range(1, 6)]
 
 
 async def test_jobs_in_work_do_not_count(shared_gateway: RunningGateway, tag: str) -> None:
     run_ids = [await shared_gateway.submit("noop", tag=tag) for _ in range(3)]
     await deliver(shared_gateway.inside.connection, tag, 1)
-    assert await place(shared_gateway, run_ids[0], tag) == JobPlace(Standing.DELIVERED)
-    assert await place(shared_gateway, run_ids[2], tag) == JobPlace(Standing.WAITING, 2)
+    assert await location(shared_gateway, run_ids[0], tag) == JobLocation(JobState.DELIVERED)
+    assert await location(shared_gateway, run_ids[2], tag) == JobLocation(JobState.WAITING, 2)
 
 
 async def test_a_job_that_was_published_much_later_is_found(shared_gateway: RunningGateway, tag: str) -> None:
     run_ids = [await shared_gateway.submit("noop", tag=tag) for _ in range(2)]
-    found = await place(shared_gateway, run_ids[1], tag, time.time() + 900)
-    assert found == JobPlace(Standing.WAITING, 2)
+    found = await location(shared_gateway, run_ids[1], tag, time.time() + 900)
+    assert found == JobLocation(JobState.WAITING, 2)
 
 
 async def test_a_job_that_is_not_there(shared_gateway: RunningGateway, tag: str) -> None:
     run_id = await shared_gateway.submit("noop", tag=tag)
     await jetstream_api.purge(shared_gateway.inside.connection, "PYOCO_WORK", f"pyoco.work.{tag}")
-    assert await place(shared_gateway, run_id, tag) == JobPlace(Standing.ABSENT)
+    assert await location(shared_gateway, run_id, tag) == JobLocation(JobState.ABSENT)
     await shared_gateway.submit("noop", tag=tag)
-    assert await place(shared_gateway, run_id, tag) == JobPlace(Standing.ABSENT)
+    assert await location(shared_gateway, run_id, tag) == JobLocation(JobState.ABSENT)
 
 
 async def test_a_search_reads_no_more_than_it_may(
     shared_gateway: RunningGateway, tag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_place, "_BATCH", 2)
-    monkeypatch.setattr(queue_place, "_MOST_BATCHES", 2)
+    monkeypatch.setattr(queue_position, "_BATCH", 2)
+    monkeypatch.setattr(queue_position, "_MOST_BATCHES", 2)
     run_ids = [await shared_gateway.submit("noop", tag=tag) for _ in range(6)]
     later = time.time() + 900
-    assert await place(shared_gateway, run_ids[5], tag, later) == JobPlace(Standing.UNKNOWN)
-    assert await place(shared_gateway, run_ids[3], tag, later) == JobPlace(Standing.WAITING, 4)
+    assert await location(shared_gateway, run_ids[5], tag, later) == JobLocation(JobState.UNKNOWN)
+    assert await location(shared_gateway, run_ids[3], tag, later) == JobLocation(JobState.WAITING, 4)
 
 
 async def deliver(connection: Connection, tag: str, count: int) -> None:

@@ -454,7 +454,7 @@ async def test_every_nats_error_has_the_same_code(
 async def test_too_many_schema_checks_are_503_with_retry_after(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.waits.human.answers.schema_checker._MAX_CHECKS", 0)
+    monkeypatch.setattr("pyoco_server.json_schemas.schema_checker._MAX_CHECKS", 0)
     [wait] = await ask(gateway.inside, schema={"type": "string", "pattern": "^a$"})
     answer = await respond(gateway, wait, payload="a")
     assert_worded(answer, 503, 43, "busy")

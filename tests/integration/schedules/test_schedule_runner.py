@@ -15,7 +15,7 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.records.runs.run_models import DeliveryId, RunStatus
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleSpec,
     SkipReason,
@@ -24,7 +24,7 @@ from pyoco_server.records.schedules.schedule_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
-from pyoco_server.schedules.occurrence_rules import MAX_PER_STEP
+from pyoco_server.schedules.schedule_decider import MAX_PER_STEP
 from pyoco_server.schedules.schedule_directory import GRACE_SEC
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_transitions import triggered, with_backfill
@@ -142,7 +142,7 @@ async def test_an_earlier_run_is_asked_of_the_leader(world: ScheduleWorld) -> No
     await world.run_becomes(first.run_id, RunStatus.WAITING_HUMAN)
     await gateway.look(20)
     decision = (await world.record()).decisions[-1]
-    assert (decision.outcome, decision.reason) == (Outcome.SKIPPED, SkipReason.OVERLAP)
+    assert (decision.outcome, decision.reason) == (DecisionOutcome.SKIPPED, SkipReason.OVERLAP)
     assert decision.detail == f"run {first.run_id} is WAITING_HUMAN"
     await world.run_becomes(first.run_id, RunStatus.COMPLETED)
     await gateway.look(30)
@@ -223,7 +223,7 @@ async def test_a_start_that_is_impossible_becomes_a_decision(world: ScheduleWorl
     for at in (10, 20):
         await gateway.look(at)
     record = await world.record()
-    assert [each.outcome for each in record.decisions] == [Outcome.FAILED, Outcome.FAILED]
+    assert [each.outcome for each in record.decisions] == [DecisionOutcome.FAILED, DecisionOutcome.FAILED]
     assert "shorten its tags" in str(record.decisions[0].detail)
     assert (record.starts, record.running, record.counts["failed"]) == ([], [], 2)
     assert gateway.runner.decision_counts == {"failed": 2}
@@ -288,7 +288,7 @@ async def test_a_trigger_is_settled_at_once(world: ScheduleWorld) -> None:
     assert (await world.run(done.run_id)).params == {"x": 2}
     assert (await world.record()).starts == []
     await gateway.look(10)
-    assert (await world.record()).decisions[-1].outcome is Outcome.SKIPPED
+    assert (await world.record()).decisions[-1].outcome is DecisionOutcome.SKIPPED
 
 
 async def test_a_backfill_of_a_day_runs_one_after_the_other(world: ScheduleWorld) -> None:
@@ -352,7 +352,7 @@ async def test_lists_follow_what_was_stored(world: ScheduleWorld) -> None:
     assert row is not None
     assert (row.next_at, row.tags, row.counts) == (START + 20, ("x",), {"started": 1})
     assert row.last is not None
-    assert row.last.outcome is Outcome.STARTED
+    assert row.last.outcome is DecisionOutcome.STARTED
     assert row.last_run == StartedRun(run_id=str(row.last.run_id), scheduled_for=START + 10)
     await gateway.look(20)
     row = gateway.directory.get(schedule_key("acme", "a"))

@@ -10,7 +10,7 @@ import pytest_asyncio
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.errors import BackfillNotFound, NatsUnavailable, ScheduleConflict
 from pyoco_server.records.runs.run_models import RunStatus
-from pyoco_server.records.schedules.schedule_models import Outcome, Overlap
+from pyoco_server.records.schedules.schedule_models import DecisionOutcome, Overlap
 from pyoco_server.runs.lifecycle.idempotency import keyed_command
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.schedules.repeated_requests import MAX_REQUESTS, with_request
@@ -40,7 +40,7 @@ async def test_a_backfill_begins_at_once_although_an_earlier_run_was_open(world:
     gateway = await world.gateway()
     service = service_of(gateway, world)
     started = await service.trigger(TICK)
-    assert started.outcome is Outcome.STARTED
+    assert started.outcome is DecisionOutcome.STARTED
     await gateway.look()
     await world.run_becomes(started.run_id, RunStatus.COMPLETED)
     assert (await service.backfill(TICK, from_at=START - 20, to_at=START)).count == 2

@@ -26,7 +26,7 @@ from pyoco_server.waits.human.reopen import retry_run
 from pyoco_server.waits.wait_transitions import event_of
 from tests.integration.broker.test_run_objects import in_blocks
 from tests.integration.human.test_wait_retry import failed_run
-from tests.integration.submit.test_rerun import end, entry
+from tests.integration.lifecycle.test_rerun import end, entry
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, write
 from tests.support.problems import assert_problem

@@ -181,7 +181,7 @@ async def test_a_round_reads_nothing_before_the_end_of_a_burst_of_submits(
     inside, calls, waits = gateway.inside, list[str](), list[float]()
     caught_up = inside.listing.lists.caught_up
 
-    async def burst_over(longest_sec: float) -> None:
+    async def wait_for_burst_end(longest_sec: float) -> None:
         waits.append(longest_sec)
         calls.append("burst over")
 
@@ -189,7 +189,7 @@ async def test_a_round_reads_nothing_before_the_end_of_a_burst_of_submits(
         calls.append("caught up")
         await caught_up()
 
-    monkeypatch.setattr(inside.connection.urgent, "burst_over", burst_over)
+    monkeypatch.setattr(inside.connection.urgent, "wait_for_burst_end", wait_for_burst_end)
     monkeypatch.setattr(inside.listing.lists, "caught_up", noted)
     await rounds(gateway, 1)
     begin = calls.index("burst over")

@@ -12,7 +12,7 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunStatus
-from tests.integration.submit.test_cancel import cancel
+from tests.integration.lifecycle.test_cancel import cancel
 from tests.support.broker.nats_server import NatsServer
 from tests.support.inspection import dead_letters, queue_is_empty
 from tests.support.running.gateway import RunningGateway, running_gateway

@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.trusted_records import is_trust_decided, trust_again
+from pyoco_server.broker.stores.trusted_records import forget_trusted_records, is_trust_decided
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.run_models import DeliveryId, RunStatus, TaskStatus, encode, job_of
@@ -185,7 +185,7 @@ async def test_what_comes_later_is_not_trusted(config: NatsBackendConfig, before
         await unsigned(before, early.run_id)
         assert_problem(await gateway.http.post(f"/runs/{early.run_id}/rerun"), 409, 44)
         await old_entry(before, late.run_id)
-        await trust_again(before)
+        await forget_trusted_records(before)
         await swept(gateway)
         for run in (late, early):
             again = await gateway.http.post(f"/runs/{run.run_id}/rerun")

@@ -16,7 +16,7 @@ from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.session.presence import Presence
-from tests.integration.submit.test_cancel import cancel
+from tests.integration.lifecycle.test_cancel import cancel
 from tests.integration.worker.conftest import OwnQueue
 from tests.support.inspection import started_pid, worker_record
 from tests.support.places import FLOWS

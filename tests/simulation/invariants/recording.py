@@ -8,7 +8,7 @@ import msgspec
 from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.bulk_models import BulkRecord
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.journal_models import JournalEntry
@@ -38,9 +38,9 @@ from tests.simulation.users import Users
 from tests.simulation.world import World
 
 _MANY: Final = 1000
-_decode_run = json_record(RunSnapshot)
-_decode_letter = json_record(DeadLetter)
-_decode_bulk = json_record(BulkRecord)
+_decode_run = record_decoder(RunSnapshot)
+_decode_letter = record_decoder(DeadLetter)
+_decode_bulk = record_decoder(BulkRecord)
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
 

@@ -1,4 +1,4 @@
-"""Of the requests of users: what was accepted happens, and what was refused does not."""
+"""Invariants of the requests of users: what was accepted happens, and what was refused does not."""
 
 from collections import defaultdict
 from collections.abc import Iterator

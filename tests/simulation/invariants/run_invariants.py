@@ -1,4 +1,4 @@
-"""Of runs and what is read of them."""
+"""Invariants of runs, and of what is read of them."""
 
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Of what starts runs by itself: schedules, workflow events and hooks."""
+"""Invariants of what starts runs by itself: schedules, workflow events and hooks."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Of what runs wait for: answers, deadlines, signals and events."""
+"""Invariants of what runs wait for: answers, deadlines, signals and events."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

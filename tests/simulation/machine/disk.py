@@ -12,13 +12,13 @@ from typing import Any, Final
 from pyoco_server.runs.index.index_writer import IndexWriter
 from pyoco_server.runs.index.sqlite.index_file import FileSchema
 from pyoco_server.runs.index.sqlite.sqlite_index import SqliteWriter
-from pyoco_server.triggers.workflow_events.event_audit_index import AuditWriter
+from pyoco_server.triggers.workflow_events.event_audit_index import EventAuditIndexWriter
 from pyoco_server.waits.index.wait_index import WaitWriter
 
 _WRITERS: Final[dict[str, type[SqliteWriter]]] = {
     "runs": IndexWriter,
     "waits": WaitWriter,
-    "audit": AuditWriter,
+    "audit": EventAuditIndexWriter,
 }
 # Inside the transaction of a world.
 _NESTED: Final = {

@@ -22,7 +22,7 @@ from pyoco_server.broker.stores.runs.bulk_records import BulkRecords
 from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
 from pyoco_server.broker.stores.runs.idempotency_keys import IdempotencyKeys
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.triggers.event_audit_store import AuditStore
+from pyoco_server.broker.stores.triggers.event_audit_store import EventAuditStore
 from pyoco_server.broker.stores.triggers.receipt_store import ReceiptStore
 from pyoco_server.broker.stores.waits.event_store import EventStore
 from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
@@ -96,7 +96,7 @@ CRASH_POINTS: dict[str, CrashPoint] = {
         MailboxStore, "replace", lambda _, mailbox: any(signal.taken_by for signal in mailbox.signals)
     ),
     "run queued": CrashPoint(WorkQueue, "publish_continuation"),
-    "audit row": CrashPoint(AuditStore, "publish"),
+    "audit row": CrashPoint(EventAuditStore, "publish"),
     "receipt reserved": CrashPoint(ReceiptStore, "create"),
     "receipt accepted": CrashPoint(ReceiptStore, "replace"),
     "slot taken": CrashPoint(OverlapSlots, "take"),

@@ -24,6 +24,7 @@ from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 @dataclass(frozen=True)
 class RunningGateway:
     http: httpx.AsyncClient
+    # The gateway itself, in this process: its services and its connection.
     inside: Gateway
 
     async def submit(self, flow_name: str, **fields: Any) -> str:

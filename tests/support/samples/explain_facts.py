@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import structs
 
-from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueue
+from pyoco_server.broker.queue.queue_position import JobLocation, JobState, TagQueue
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import DeliveryId, OpenWait, RunSnapshot, RunStatus, WaitKind
@@ -128,7 +128,7 @@ def queue(**fields: Any) -> TagQueue:
 
 
 def facts(snapshot: RunSnapshot, *workers: WorkerRecord, **fields: Any) -> Facts:
-    given = {"queue": queue(), "place": JobPlace(Standing.WAITING, 1), **fields}
+    given = {"queue": queue(), "location": JobLocation(JobState.WAITING, 1), **fields}
     return Facts(now=NOW, snapshot=snapshot, timing=MANNERS, workers=workers, **given)
 
 

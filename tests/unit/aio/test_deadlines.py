@@ -1,4 +1,4 @@
-"""Deadlines with one timer: the queue, requests that wait for a reply, and time budgets."""
+"""Deadlines with one timer: the queue, requests that wait for a reply, and timeouts of blocks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.aio import deadlines
-from pyoco_server.aio.deadlines import DeadlineQueue, TimeBudget
+from pyoco_server.aio.deadlines import BlockTimeouts, DeadlineQueue
 from pyoco_server.broker.client.connection import PendingRequests
 from pyoco_server.broker.client.message import Message
 from tests.support.clocks import FakeClockLoop
@@ -127,22 +127,22 @@ async def test_requests_fail_together_or_by_their_subject(pending: PendingReques
     pending.close()
 
 
-# Time budgets
+# Timeouts of blocks
 
 
 @pytest.fixture
-async def budget(clock: FakeClockLoop) -> AsyncIterator[TimeBudget]:
-    budget = TimeBudget(TIMEOUT_SEC)
-    yield budget
-    budget.close()
+async def timeouts(clock: FakeClockLoop) -> AsyncIterator[BlockTimeouts]:
+    timeouts = BlockTimeouts(TIMEOUT_SEC)
+    yield timeouts
+    timeouts.close()
 
 
-async def test_a_block_is_ended_at_its_deadline(budget: TimeBudget, clock: FakeClockLoop) -> None:
-    with budget.limit():
+async def test_a_block_is_ended_at_its_deadline(timeouts: BlockTimeouts, clock: FakeClockLoop) -> None:
+    with timeouts.limit():
         await asyncio.sleep(0)
 
     async def wait() -> int:
-        with pytest.raises(TimeoutError), budget.limit():
+        with pytest.raises(TimeoutError), timeouts.limit():
             await asyncio.Event().wait()
         # The block was ended, not the task.
         return asyncio.current_task().cancelling()  # type: ignore[union-attr]
@@ -155,10 +155,10 @@ async def test_a_block_is_ended_at_its_deadline(budget: TimeBudget, clock: FakeC
 
 @pytest.mark.parametrize("at_the_deadline", [False, True])
 async def test_another_cancellation_is_not_a_timeout(
-    budget: TimeBudget, clock: FakeClockLoop, at_the_deadline: bool
+    timeouts: BlockTimeouts, clock: FakeClockLoop, at_the_deadline: bool
 ) -> None:
     async def wait() -> None:
-        with budget.limit():
+        with timeouts.limit():
             asyncio.current_task().cancel()  # type: ignore[union-attr]
             if at_the_deadline:
                 # It passes before the task runs again.
@@ -169,6 +169,6 @@ async def test_another_cancellation_is_not_a_timeout(
         await asyncio.create_task(wait())
 
 
-async def test_an_error_of_the_block_passes_through(budget: TimeBudget) -> None:
-    with pytest.raises(KeyError), budget.limit():
+async def test_an_error_of_the_block_passes_through(timeouts: BlockTimeouts) -> None:
+    with pytest.raises(KeyError), timeouts.limit():
         raise KeyError

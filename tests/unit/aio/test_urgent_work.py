@@ -134,7 +134,7 @@ async def _burst(urgent: UrgentWork) -> AsyncIterator[None]:
 async def test_it_waits_for_the_end_of_a_burst() -> None:
     urgent = UrgentWork()
     async with _burst(urgent):
-        waiting = asyncio.create_task(urgent.burst_over(longest_sec=60))
+        waiting = asyncio.create_task(urgent.wait_for_burst_end(longest_sec=60))
         await asyncio.sleep(0.2)
         assert not waiting.done()
     async with asyncio.timeout(10):
@@ -144,11 +144,11 @@ async def test_it_waits_for_the_end_of_a_burst() -> None:
 async def test_a_burst_without_end_is_not_waited_for() -> None:
     urgent = UrgentWork()
     async with _burst(urgent), asyncio.timeout(10):
-        await urgent.burst_over(longest_sec=0.01)
+        await urgent.wait_for_burst_end(longest_sec=0.01)
 
 
 async def test_few_submits_are_no_burst() -> None:
     urgent = UrgentWork()
     with urgent:
         async with asyncio.timeout(10):
-            await urgent.burst_over(longest_sec=60)
+            await urgent.wait_for_burst_end(longest_sec=60)

@@ -8,7 +8,7 @@ import pytest
 from pyoco_server.alerts import alert_evaluator
 from pyoco_server.alerts.alert_directory import row_of
 from pyoco_server.alerts.alert_evaluator import AlertEvaluator
-from pyoco_server.alerts.alert_transitions import Finding
+from pyoco_server.alerts.alert_transitions import AlertFinding
 from pyoco_server.records.monitoring.alert_models import AlertFacts
 from tests.support.samples.alerts import an_alert
 
@@ -31,8 +31,8 @@ class Clocks:
 
 
 class Reading:
-    async def find(self, record: Any, _: float) -> Finding:
-        return Finding(record.revision, record.cursor, False, AlertFacts(), 0)
+    async def find(self, record: Any, _: float) -> AlertFinding:
+        return AlertFinding(record.revision, record.cursor, False, AlertFacts(), 0)
 
 
 async def next_evaluation(monkeypatch: pytest.MonkeyPatch, clocks: Clocks) -> float | None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.alerts.alert_transitions import (
-    Finding,
+    AlertFinding,
     MessageId,
     MessageResult,
     claimed,
@@ -29,8 +29,8 @@ from tests.support.samples.alerts import NOW, an_alert
 EACH_FAILURE = AlertRule(condition=AlertCondition.RUN_FAILED, flow_name="orders")
 
 
-def found(record: AlertRecord, is_met: bool = True, *, upto: int = 0) -> Finding:
-    return Finding(record.revision, record.cursor, is_met, AlertFacts(value=3), upto)
+def found(record: AlertRecord, is_met: bool = True, *, upto: int = 0) -> AlertFinding:
+    return AlertFinding(record.revision, record.cursor, is_met, AlertFacts(value=3), upto)
 
 
 def look(record: AlertRecord, at: float, *, is_met: bool = True, upto: int = 0) -> AlertRecord:

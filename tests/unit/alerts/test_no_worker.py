@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from pyoco_server.alerts.alert_transitions import Finding, decided
+from pyoco_server.alerts.alert_transitions import AlertFinding, decided
 from pyoco_server.alerts.condition_reader import ConditionReader
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.monitoring.alert_models import AlertCondition, AlertRecord, AlertRule
@@ -25,7 +25,7 @@ def silent(**fields: Any) -> WorkerRecord:
 
 async def found(
     record: AlertRecord, workers: list[WorkerRecord], queued: QueuedRunCount = NOTHING_QUEUED
-) -> Finding:
+) -> AlertFinding:
     async def queued_runs(_: str | None, tag: str) -> QueuedRunCount:
         assert tag == "gpu"
         return queued

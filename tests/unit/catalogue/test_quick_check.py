@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.catalogue.quick_check import QuickCheck
-from pyoco_server.waits.human.answers.schema_validation import value_problems
+from pyoco_server.json_schemas.schema_validation import value_problems
 
 
 def problems(schema: dict[str, Any], params: dict[str, Any]) -> list[str]:

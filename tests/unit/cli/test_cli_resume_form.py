@@ -12,7 +12,7 @@ from pyoco_server.cli.commands.waits.resume_command import Draft, drafted
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.forms.answer_form import AnswerForm, json_or_text, parsed_json, value_of
 from pyoco_server.cli.forms.dialogue import confirmed, index_of, picked
-from pyoco_server.cli.forms.schema_parts import Kind, SchemaPart, shape_of
+from pyoco_server.cli.forms.schema_parts import PartKind, SchemaPart, shape_of
 from pyoco_server.records.waits.wait_models import Decision
 
 
@@ -281,9 +281,9 @@ def test_a_recursive_schema_ends_where_the_user_stops() -> None:
     tree = {"$defs": {"t": an_object(name=TEXT, below={"$ref": "#/$defs/t"})}, "$ref": "#/$defs/t"}
     assert filled(tree, "a", "y", "b", "n")[0] == {"name": "a", "below": {"name": "b"}}
     circle = {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, NUMBER]}}, "$ref": "#/$defs/a"}
-    assert SchemaPart(circle).kind is Kind.ALTERNATIVES
+    assert SchemaPart(circle).kind is PartKind.ALTERNATIVES
     only = {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}
-    assert SchemaPart(only).kind is Kind.ANY
+    assert SchemaPart(only).kind is PartKind.ANY
 
 
 def test_references_to_elsewhere_are_answered_as_json_and_checked_as_a_whole() -> None:

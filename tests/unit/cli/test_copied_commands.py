@@ -11,7 +11,7 @@ import pytest
 
 from pyoco_server.cli.commands.runs.run_commands import explanation_view
 from pyoco_server.cli.server.dev_command import _first_commands
-from pyoco_server.cli.views.console import Output, show
+from pyoco_server.cli.views.console import OutputFormat, show
 from pyoco_server.cli.views.copied_commands import use_server, with_server
 from pyoco_server.cli.views.run_views import NewQuestions, ended_run_view, run_view
 
@@ -40,7 +40,7 @@ def lines(value: Any, view: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatc
     """What a terminal of 80 columns gets."""
     monkeypatch.setenv("COLUMNS", "80")
     with redirect_stdout(io.StringIO()) as written:
-        show(value, Output.TABLE, view)
+        show(value, OutputFormat.TABLE, view)
     return written.getvalue().splitlines()
 
 

@@ -14,7 +14,7 @@ from typer.main import get_command
 import pyoco_server.cli
 from pyoco_server import admin_cli
 from pyoco_server.cli import client_command, worker_command
-from pyoco_server.cli.commands.runs.run_comparison import Comparison
+from pyoco_server.cli.commands.runs.run_comparison import RunComparison
 from pyoco_server.cli.entry import exit_code_of
 from pyoco_server.cli.server import server_command
 from pyoco_server.cli.translation import japanese, localized
@@ -180,7 +180,7 @@ def _shown(view: RenderableType) -> str:
 
 def test_a_comparison_is_japanese_under_a_japanese_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "ja_JP.UTF-8")
-    found: Comparison = {
+    found: RunComparison = {
         "a": "a" * 32,
         "b": "b" * 32,
         "is_cut": True,

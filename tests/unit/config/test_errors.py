@@ -9,6 +9,7 @@ import pytest
 
 import pyoco_server
 from pyoco_server import errors
+from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.errors import (
     AmbiguousWait,
     ConfigError,
@@ -224,3 +225,10 @@ def test_a_long_value_is_cut_where_it_is_shown() -> None:
     shown = shortened("x" * 1000)
     assert len(shown) == 80
     assert shown.endswith("…")
+
+
+def test_too_large_is_not_reported_as_an_outage() -> None:
+    error = PayloadTooLarge("2000000 bytes, the server takes 1048576")
+    assert str(error).startswith("A record is larger than NATS takes: 2000000 bytes")
+    assert "max_payload" in error.error.cure("en")
+    assert error.error.status == 503

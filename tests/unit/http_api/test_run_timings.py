@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.http_api.metrics.metric_page import Distribution
-from pyoco_server.http_api.metrics.metric_table import METRIC, Kind
+from pyoco_server.http_api.metrics.metric_table import METRIC, MetricKind
 from pyoco_server.http_api.metrics.run_timings import MAX_FLOWS, OTHER_FLOWS, RunTimings
 from pyoco_server.records.runs.run_models import Job, Reason, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.index.run_summary import summary_of
@@ -115,7 +115,7 @@ def test_the_number_of_flow_labels_is_bounded() -> None:
 
 def test_a_value_counts_below_its_bound_and_above_it() -> None:
     metric = METRIC["pyoco_http_request_seconds"]
-    assert metric.kind is Kind.HISTOGRAM
+    assert metric.kind is MetricKind.HISTOGRAM
     values = Distribution(metric.name)
     for value in (0.0, 0.001, 0.0011, 99.0):
         values.add(value)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import Raw, structs
 
-from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueue
+from pyoco_server.broker.queue.queue_position import JobLocation, JobState, TagQueue
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.records.runs.run_models import DeliveryId, Reason, RerunMode, RunStatus, TaskStatus
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
@@ -120,7 +120,7 @@ class TestPending:
             busy("w1", "a", "b"),
             busy("w2", "c"),
             worker("paused", paused=True),
-            place=JobPlace(Standing.WAITING, 3),
+            location=JobLocation(JobState.WAITING, 3),
             queue=queue(waiting=9),
         )
         assert codes(found) == ["all_slots_busy", "waiting_in_queue"]
@@ -155,7 +155,7 @@ class TestPending:
         assert only(found, "ack_wait_too_short") == evidence
 
     def test_other_runs_are_queued_before_it(self) -> None:
-        found = facts(run(), worker(), place=JobPlace(Standing.WAITING, 2), queue=queue(waiting=5))
+        found = facts(run(), worker(), location=JobLocation(JobState.WAITING, 2), queue=queue(waiting=5))
         assert codes(found) == ["waiting_in_queue"]
 
     def test_the_first_in_the_queue_is_about_to_start(self) -> None:
@@ -164,26 +164,28 @@ class TestPending:
         assert only(found, "about_to_start")["workers"] == ["free"]
 
     def test_the_position_in_a_long_queue_is_unknown(self) -> None:
-        found = facts(run(), worker(), place=JobPlace(Standing.UNKNOWN), queue=queue(waiting=99_999))
+        found = facts(run(), worker(), location=JobLocation(JobState.UNKNOWN), queue=queue(waiting=99_999))
         assert codes(found) == ["far_back_in_queue"]
         assert only(found, "far_back_in_queue")["waiting"] == 99_999
 
     def test_a_missing_job_is_reported(self) -> None:
-        found = facts(run(), place=JobPlace(Standing.ABSENT), queue=queue(waiting=0))
+        found = facts(run(), location=JobLocation(JobState.ABSENT), queue=queue(waiting=0))
         assert codes(found) == ["job_missing"]
         assert only(found, "job_missing")["mended_within_sec"] == 2 * MANNERS.sweep_sec
 
     def test_a_job_being_published_is_not_missing(self) -> None:
         young = structs.replace(run(), submitted_at=NOW - 1)
-        assert codes(facts(young, worker(), place=JobPlace(Standing.ABSENT))) == ["about_to_start"]
+        assert codes(facts(young, worker(), location=JobLocation(JobState.ABSENT))) == ["about_to_start"]
 
     def test_a_delivered_job_was_not_started(self) -> None:
-        found = facts(run(), worker(), place=JobPlace(Standing.DELIVERED))
+        found = facts(run(), worker(), location=JobLocation(JobState.DELIVERED))
         assert codes(found) == ["delivered_not_begun"]
         assert only(found, "delivered_not_begun")["ack_wait_sec"] == 30.0
 
     def test_a_handed_back_job_lists_blockers(self) -> None:
-        found = facts(run(), worker(state=WorkerState.STOPPED_GRACEFUL), place=JobPlace(Standing.DELIVERED))
+        found = facts(
+            run(), worker(state=WorkerState.STOPPED_GRACEFUL), location=JobLocation(JobState.DELIVERED)
+        )
         assert codes(found) == ["delivered_not_begun", "workers_gone"]
 
 
@@ -389,7 +391,7 @@ class TestCancelling:
 class TestEnded:
     def ended(self, status: RunStatus, **fields: Any) -> Facts:
         return facts(
-            structs.replace(running(), status=status, end_time=NOW, **fields), queue=None, place=None
+            structs.replace(running(), status=status, end_time=NOW, **fields), queue=None, location=None
         )
 
     def test_a_completed_run(self) -> None:

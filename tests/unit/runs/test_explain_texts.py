@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from msgspec import Raw
 
-from pyoco_server.broker.queue.queue_position import JobPlace, Standing
+from pyoco_server.broker.queue.queue_position import JobLocation, JobState
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.records.runs.artifact_models import ArtifactSummary, LeftOut
@@ -54,9 +54,9 @@ EXAMPLES: dict[str, Finding] = {
                 facts(run(), worker(), queue=replace(queue(), limits=DeliveryLimits(0.2, 20))),
                 facts(run(), busy("w1", "x")),
                 facts(run(), worker(), queue=queue(in_work=2, in_work_limit=2)),
-                facts(run(), worker(), place=JobPlace(Standing.UNKNOWN)),
-                facts(run(), place=JobPlace(Standing.ABSENT)),
-                facts(run(), worker(), place=JobPlace(Standing.DELIVERED)),
+                facts(run(), worker(), location=JobLocation(JobState.UNKNOWN)),
+                facts(run(), location=JobLocation(JobState.ABSENT)),
+                facts(run(), worker(), location=JobLocation(JobState.DELIVERED)),
                 facts(run(), worker()),
                 facts(run(), worker(executor_error="no module named 'flows'")),
                 facts(running(tasks={"a": TaskStatus.RUNNING}), busy(paused=True)),

@@ -34,7 +34,7 @@ def epoch(text: str) -> float:
 )
 def test_a_time_is_read(given: float | str, at: float) -> None:
     start = requested_start(given, None, NOW)
-    assert (start.at, start.asked) == (at, ("start_at", at))
+    assert (start.at, start.compared_fields) == (at, ("start_at", at))
     assert isinstance(start.at, float)
 
 
@@ -49,7 +49,7 @@ def test_no_delay_is_at_once(fraction: float) -> None:
 def test_a_delay_counts_from_now_and_is_the_same_in_a_retry() -> None:
     first, later = requested_start(None, 90, NOW), requested_start(UNSET, 90.0, NOW + 5)
     assert (first.at, later.at) == (NOW + 90, NOW + 95)
-    assert first.asked == later.asked == ("delay_sec", 90.0)
+    assert first.compared_fields == later.compared_fields == ("delay_sec", 90.0)
 
 
 def test_without_either_it_is_at_once() -> None:

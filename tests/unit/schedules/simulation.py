@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleDecision,
     ScheduleRecord,
     ScheduleSpec,
     StartedBy,
 )
-from pyoco_server.schedules.occurrence_rules import DecisionStep, EarlierRun
+from pyoco_server.schedules.schedule_decider import DecisionStep, EarlierRun
 from pyoco_server.schedules.schedule_transitions import decide, without_starts
 
 NOON = datetime(2026, 11, 17, 12, 0, tzinfo=UTC).timestamp()
@@ -94,7 +94,7 @@ class Simulation:
         """The nominal times of an interval that the record has decisions for, each as often as decided."""
         found: list[float] = []
         for each in self.record.decisions:
-            if each.by is StartedBy.SCHEDULE and each.outcome is not Outcome.BUFFERED:
+            if each.by is StartedBy.SCHEDULE and each.outcome is not DecisionOutcome.BUFFERED:
                 found += [each.scheduled_for - NOON + number * every for number in range(each.count)]
         return sorted(found)
 

@@ -6,7 +6,7 @@ from msgspec import structs
 from pyoco_server.errors import BackfillNotFound, InvalidRequest, ScheduleBusy, ScheduleFull
 from pyoco_server.records.schedules.schedule_models import (
     Backfill,
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleSpec,
     SkipReason,
@@ -243,7 +243,7 @@ def test_a_cancelled_backfill_skips_what_it_has_not_started() -> None:
     record = simulation.record = cancelled.record
     assert (record.backfills, record.counts) == ([], {"started": 3, "skipped": 21})
     reason = record.decisions[-1]
-    assert (reason.outcome, reason.reason) == (Outcome.SKIPPED, SkipReason.BACKFILL_CANCELLED)
+    assert (reason.outcome, reason.reason) == (DecisionOutcome.SKIPPED, SkipReason.BACKFILL_CANCELLED)
     assert (reason.count, reason.by, reason.backfill_id) == (21, StartedBy.BACKFILL, "b1")
     assert (reason.scheduled_for, reason.until) == (NOON - DAY_SEC + 3 * 3600, NOON - 3600)
     simulation.end_all()

@@ -4,7 +4,7 @@ import pytest
 
 from pyoco_server.errors import ScheduleBusy
 from pyoco_server.records.schedules.schedule_models import (
-    Outcome,
+    DecisionOutcome,
     ScheduledStart,
     ScheduleRecord,
     encode_schedule,
@@ -47,6 +47,10 @@ def test_a_record_that_is_too_large_drops_the_newest_that_wait_with_a_reason() -
     kept = len(smaller.buffer)
     assert smaller.buffer == record.buffer[:kept]
     [decision] = smaller.decisions
-    assert (decision.outcome, decision.reason, decision.count) == (Outcome.SKIPPED, "buffer_full", 12 - kept)
+    assert (decision.outcome, decision.reason, decision.count) == (
+        DecisionOutcome.SKIPPED,
+        "buffer_full",
+        12 - kept,
+    )
     assert (decision.scheduled_for, decision.until) == (NOON + kept, NOON + 11)
     assert smaller.counts == {"skipped": 12 - kept}

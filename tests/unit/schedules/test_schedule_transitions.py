@@ -9,7 +9,7 @@ from msgspec import structs
 from pyoco_server.errors import ScheduleConflict
 from pyoco_server.records.schedules.schedule_models import (
     MAX_DECISIONS,
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleSpec,
     SkipReason,
@@ -17,7 +17,7 @@ from pyoco_server.records.schedules.schedule_models import (
     decode_schedule,
     encode_schedule,
 )
-from pyoco_server.schedules.occurrence_rules import MAX_BUFFERED, EarlierRun
+from pyoco_server.schedules.schedule_decider import MAX_BUFFERED, EarlierRun
 from pyoco_server.schedules.schedule_directory import row_of
 from pyoco_server.schedules.schedule_transitions import (
     decide,
@@ -413,7 +413,7 @@ def test_a_start_that_fails_has_a_reason_and_blocks_nothing() -> None:
     run_id = record.starts[0].run_id
     failed = start_failed(record, run_id, "the flow.yaml is too large", now=NOON + 10.1)
     assert (failed.starts, failed.running) == ([], [])
-    assert failed.decisions[-1].outcome is Outcome.FAILED
+    assert failed.decisions[-1].outcome is DecisionOutcome.FAILED
     assert failed.decisions[-1].detail == "the flow.yaml is too large"
     assert failed.counts == {"started": 0, "failed": 1}
     again = decide(failed, now=NOON + 20, earlier_runs={}).record
@@ -451,7 +451,7 @@ def test_each_outcome_is_counted_by_the_write_that_has_it() -> None:
     simulation.store(started)
     assert +outcomes_between(started, simulation.record) == Counter(started=1)
     late = decide(simulation.record, now=NOON + DAY_SEC, earlier_runs=simulation.earlier_runs).record
-    assert outcomes_between(simulation.record, late)[Outcome.MISSED] > 0
+    assert outcomes_between(simulation.record, late)[DecisionOutcome.MISSED] > 0
 
 
 def test_a_stored_start_is_dropped() -> None:
@@ -492,5 +492,5 @@ def test_a_long_search_goes_on_later_and_ends_no_schedule() -> None:
 def test_missed_occurrences_end_with_the_last_of_them() -> None:
     simulation = Simulation(schedule(catchup_window_sec=5, overlap=Overlap.ALLOW_ALL))
     simulation.look(48)
-    [missed] = [found for found in simulation.record.decisions if found.outcome is Outcome.MISSED]
+    [missed] = [found for found in simulation.record.decisions if found.outcome is DecisionOutcome.MISSED]
     assert (missed.count, missed.until) == (4, NOON + 40)

@@ -1,11 +1,11 @@
 """Deliveries of which only the number is kept."""
 
-from pyoco_server.broker.stores.triggers.delivery_store import HookName
+from pyoco_server.broker.stores.triggers.delivery_store import HookInstance
 from pyoco_server.records.triggers.hook_models import DeliveryStatus, DeliverySummary
 from pyoco_server.triggers.hooks.delivery_counter import DeliveryCounter
 
-HOOK = HookName(None, "orders", "1")
-OTHER = HookName(None, "builds", "1")
+HOOK = HookInstance(None, "orders", "1")
+OTHER = HookInstance(None, "builds", "1")
 
 
 class Records:
@@ -15,13 +15,13 @@ class Records:
         self.counter = DeliveryCounter(self.write)
         self.counter.on_counted(self.wake)
 
-    def write(self, hook: HookName, summary: DeliverySummary) -> None:
+    def write(self, hook: HookInstance, summary: DeliverySummary) -> None:
         self.written.append((hook.hook_id, summary.at, summary.count))
 
     def wake(self) -> None:
         self.wakes += 1
 
-    def refuse(self, hook: HookName, at: float) -> None:
+    def refuse(self, hook: HookInstance, at: float) -> None:
         self.counter.add(hook, DeliverySummary(at=at, status=DeliveryStatus.REFUSED))
 
 
@@ -59,5 +59,5 @@ def test_many_hooks_take_bounded_memory_and_lose_no_number() -> None:
     records.refuse(HOOK, 100.0)
     records.refuse(HOOK, 101.0)
     for number in range(1000):
-        records.refuse(HookName(None, str(number), "1"), 102.0)
+        records.refuse(HookInstance(None, str(number), "1"), 102.0)
     assert ("orders", 101.0, 1) in records.written

@@ -16,15 +16,15 @@ from pyoco_server.records.triggers.workflow_event_models import (
 )
 from pyoco_server.triggers.workflow_events.event_audit_index import (
     SCHEMA,
-    AuditWrite,
-    AuditWriter,
-    Selection,
+    EventAuditIndexWriter,
+    EventAuditWrite,
+    MonthSelection,
     read_month,
 )
 
-ALL = Selection("workflow_event", "2026-01", sees_all=True)
-OF_ACME = Selection("workflow_event", "2026-01", sees_all=False, tenant="acme")
-OF_NOBODY = Selection("workflow_event", "2026-01", sees_all=False)
+ALL = MonthSelection("workflow_event", "2026-01", sees_all=True)
+OF_ACME = MonthSelection("workflow_event", "2026-01", sees_all=False, tenant="acme")
+OF_NOBODY = MonthSelection("workflow_event", "2026-01", sees_all=False)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def db() -> sqlite3.Connection:
     return connection
 
 
-def row(number: int, **fields: Any) -> AuditWrite:
+def row(number: int, **fields: Any) -> EventAuditWrite:
     known: dict[str, Any] = {
         "id": f"r{number}",
         "at": float(number),
@@ -47,10 +47,10 @@ def row(number: int, **fields: Any) -> AuditWrite:
         "details": EventDetails(duplicate=False),
     }
     made = AuditRow(**{**known, **fields})
-    return AuditWrite(f"workflow_event.=.{made.id}", number, made, encode_record(made))
+    return EventAuditWrite(f"workflow_event.=.{made.id}", number, made, encode_record(made))
 
 
-def refused(number: int, count: int = 1, **fields: Any) -> AuditWrite:
+def refused(number: int, count: int = 1, **fields: Any) -> EventAuditWrite:
     details = EventDetails(
         reason_class=EventReason.AUTH,
         reason_code="http_401",
@@ -61,7 +61,7 @@ def refused(number: int, count: int = 1, **fields: Any) -> AuditWrite:
 
 
 def test_counts_first_and_last_times_and_the_newest_rows(db: sqlite3.Connection) -> None:
-    writer = AuditWriter(db)
+    writer = EventAuditIndexWriter(db)
     writer.begin("s")
     writer.apply(
         [row(1), row(2, tenant_id="acme"), refused(3), row(4, month=2), row(5, event_type="other")],
@@ -82,7 +82,7 @@ def test_counts_first_and_last_times_and_the_newest_rows(db: sqlite3.Connection)
 
 
 def test_a_row_that_is_published_again_replaces_the_earlier_one(db: sqlite3.Connection) -> None:
-    writer = AuditWriter(db)
+    writer = EventAuditIndexWriter(db)
     writer.begin("s")
     writer.apply([refused(1)], upto=1, stored_ns=1)
     writer.apply([refused(2, id="r1", count=7)], upto=2, stored_ns=2)
@@ -95,7 +95,7 @@ def test_a_row_that_is_published_again_replaces_the_earlier_one(db: sqlite3.Conn
 
 
 def test_removed_rows_are_not_counted(db: sqlite3.Connection) -> None:
-    writer = AuditWriter(db)
+    writer = EventAuditIndexWriter(db)
     writer.begin("s")
     writer.apply([row(n) for n in range(1, 5)], upto=4, stored_ns=4)
     writer.drop([1, 2])
@@ -106,7 +106,9 @@ def test_removed_rows_are_not_counted(db: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("selected", [ALL, OF_ACME], ids=["all", "tenant"])
-def test_no_query_of_a_summary_reads_all_rows_of_a_month(db: sqlite3.Connection, selected: Selection) -> None:
+def test_no_query_of_a_summary_reads_all_rows_of_a_month(
+    db: sqlite3.Connection, selected: MonthSelection
+) -> None:
     """The counts are few; the first, the last and the newest rows are at the ends of an index."""
     asked: list[str] = []
     db.set_trace_callback(asked.append)

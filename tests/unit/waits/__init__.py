@@ -1,1 +1,1 @@
-"""Unit tests of waits: answers, schemas, questions."""
+"""Unit tests of waits: answers, questions."""

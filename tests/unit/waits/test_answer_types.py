@@ -7,10 +7,10 @@ from typing import Any, Literal, TypedDict
 import pytest
 from msgspec import UNSET, structs
 
+from pyoco_server.json_schemas.schema_validation import problems_of
 from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.records.waits.wait_models import Actor, Decision, OnTimeout, WaitRecord, WaitState
 from pyoco_server.waits.human.answer_types import HumanAnswer, HumanTimeout, answer_of
-from pyoco_server.waits.human.answers.schema_validation import problems_of
 from pyoco_server.waits.human.asking import question
 from tests.support.broker.stored_waits import a_wait
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.runs.explain.explain_texts import TEXTS
@@ -22,19 +21,12 @@ def test_a_question_that_has_no_room_for_its_answer_is_rejected_where_it_is_aske
     assert f"default {len(half) + 2}" in str(refused.value)
 
 
-def test_too_large_is_not_reported_as_an_outage() -> None:
-    error = PayloadTooLarge("2000000 bytes, the server takes 1048576")
-    assert str(error).startswith("A record is larger than NATS takes: 2000000 bytes")
-    assert "max_payload" in error.error.cure("en")
-    assert error.error.status == 503
-
-
 @pytest.mark.parametrize("lang", ["en", "ja"])
 def test_the_explanation_of_an_expired_run(lang: Lang) -> None:
     wait = a_wait(new_run_id())
-    told = TEXTS["failed_human_timeout"].message({"error": unanswered_text([wait])}, lang)
-    assert told.lower().count("nobody") == 1
-    assert f"POST /runs/{wait.run_id}/retry asks again" in told
+    message = TEXTS["failed_human_timeout"].message({"error": unanswered_text([wait])}, lang)
+    assert message.lower().count("nobody") == 1
+    assert f"POST /runs/{wait.run_id}/retry asks again" in message
 
 
 YES_OR_NO = {"type": "boolean"}

@@ -1,4 +1,4 @@
-/** Why the gateway paused a schedule (src/pyoco_server/schedules/occurrence_rules.py). */
+/** Why the gateway paused a schedule (src/pyoco_server/schedules/schedule_decider.py). */
 export interface PauseReason {
   kind: "failed" | "notStarted";
   runId: string;

@@ -21,7 +21,7 @@ from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
 from pyoco_server.agent.header_status import AgentRunFacts, header_status_of, write_run_state
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.request_ids import run_number_text
-from pyoco_server.agent.requests.request_repository import RequestRepository
+from pyoco_server.agent.requests.repository_files import RepositoryFiles
 from pyoco_server.agent.requests.request_state import (
     REMOVED,
     RequestState,
@@ -69,14 +69,14 @@ StoredRequest = Stored[RequestRecord]
 
 
 class RequestQueue:
-    """A source of the timekeeper."""
+    """Starts the next request of the repository, and does what is undone. Called by the timekeeper."""
 
     name = "agent requests"
 
     def __init__(
         self,
         connection: Connection,
-        repository: RequestRepository,
+        repository: RepositoryFiles,
         *,
         clock: Callable[[], float],
         finish_answer: Callable[[StoredRequest], Awaitable[None]],
@@ -100,7 +100,7 @@ class RequestQueue:
         self._reconcile_lock = asyncio.Lock()
 
     def on_changes(self, wake: Callable[[], None]) -> None:
-        """Call it when something may be due."""
+        """Register a callback: called when something may be due."""
         self._wake = wake
 
     def runs_changed(self, changes: Sequence[RunChange]) -> None:

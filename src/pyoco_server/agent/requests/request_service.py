@@ -15,8 +15,8 @@ from pyoco_server.agent.header_status import HeaderStatus
 from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, answer_key, one_line
 from pyoco_server.agent.request_folder import NewRequest, no_such_request
 from pyoco_server.agent.request_ids import is_request_id, is_run_number, run_number_text
+from pyoco_server.agent.requests.repository_files import RepositoryFiles
 from pyoco_server.agent.requests.request_queue import RequestQueue, StoredRequest
-from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import RequestState
 from pyoco_server.agent.run_files import RunFiles, Stage
 from pyoco_server.broker.client.connection import Connection
@@ -88,7 +88,7 @@ class RequestService:
     def __init__(
         self,
         connection: Connection,
-        repository: RequestRepository,
+        repository: RepositoryFiles,
         answers: AnswerHandler,
         *,
         clock: Callable[[], float],

@@ -15,7 +15,7 @@ from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
-from pyoco_server.broker.jetstream.feed_history import Checkpoint, Comparison, FeedHistory, FeedReader
+from pyoco_server.broker.jetstream.feed_history import Checkpoint, FeedHistory, FeedReader, HistoryComparison
 from pyoco_server.broker.jetstream.removed_keys import RemovedKeys
 from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
 from pyoco_server.broker.jetstream.stream_reads import (
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 _POLL_SEC: Final = 1.0
 # Longer than a gateway needs that starts with an existing index, and not longer than a client should wait.
 _CATCH_UP_SEC: Final = 1.0
-# Writes come in groups, and are announced before they can be read...
+# The shortest pause after an announced write: they come in groups, and are announced before they can be read.
 _DEBOUNCE_SEC: Final = 0.02
-# ... and while very many come, reading them a few at a time would cost more than what they are written for.
+# The longest one, while very many writes come: reading them a few at a time would cost more than the writes.
 _MAX_DEBOUNCE_SEC: Final = 0.25
 # After this long, an announced write is stored, or was refused.
 _STORED_SEC: Final = 0.1
@@ -50,13 +50,13 @@ _SMALL_BATCH: Final = 64
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 # The pause between batches, in multiples of the time that a batch took.
 _PAUSE_PER_BATCH: Final = 4.0
-# While this program sends more messages than this in that time, it serves requests and reads later...
+# A program that sends more than `_BUSY_MESSAGES` in `_BUSY_SEC` is busy with requests: it reads later.
 _BUSY_MESSAGES: Final = 50
 _BUSY_SEC: Final = 0.05
-# ... for so long at most.
+# How long reading is deferred at most while the program is busy.
 _MAX_DEFER_SEC: Final = 2.0
-# Without any pause when it has sent so many since everything was read, or when so many are not read: the next
-# list has to wait for them.
+# It reads without any pause when it has sent so many messages since everything was read, or when so many are
+# not read: the next list has to wait for them.
 _MAX_UNREAD_SENT: Final = 5_000
 _MAX_BEHIND: Final = 50_000
 # A reader that was not up to date for so long may have missed a removal: the marker is removed in the end.
@@ -285,21 +285,21 @@ class BucketFeed:
         if self._compared_history_at == interruptions and checkpoint.revision <= state.last_sequence:
             return True
         result = await self._history.compare(checkpoint, self._reader, state)
-        if result is Comparison.TRUNCATED:
+        if result is HistoryComparison.TRUNCATED:
             log.warning(
                 "the %s have lost their newest messages, and are read again; "
                 "was a backup restored, or did a server lose its power?",
                 self._label,
             )
             return False
-        if result is Comparison.TOO_MUCH_CHANGED:
+        if result is HistoryComparison.TOO_MUCH_CHANGED:
             log.info("too many %s were written or removed meanwhile: all are read again", self._label)
             return False
         self._compared_history_at = interruptions
         # A goal may be lost, and there may be another message under that sequence now.
         self._barriers.restart()
         self._last_missing = 0
-        if result is Comparison.KEYS_MISSING:
+        if result is HistoryComparison.KEYS_MISSING:
             self._removed.compare_all(upto=checkpoint.revision)
         return True
 

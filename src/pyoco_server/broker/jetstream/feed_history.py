@@ -46,7 +46,7 @@ _MIN_COMPARED: Final = 2048
 _READ_PER_REQUEST: Final = 16
 
 
-class Comparison(Enum):
+class HistoryComparison(Enum):
     CONTINUES = auto()
     # It continues as well, but some of the keys are not stored any more.
     KEYS_MISSING = auto()
@@ -132,35 +132,39 @@ class FeedHistory:
         self._stream = stream
         self._prefix = prefix
 
-    async def compare(self, checkpoint: Checkpoint, reader: FeedReader, state: StreamState) -> Comparison:
+    async def compare(
+        self, checkpoint: Checkpoint, reader: FeedReader, state: StreamState
+    ) -> HistoryComparison:
         """Whether everything up to the checkpoint was read from the history that the bucket has now."""
         if checkpoint.revision > state.last_sequence:
-            return Comparison.TRUNCATED
+            return HistoryComparison.TRUNCATED
         if not checkpoint.revision:
-            return Comparison.CONTINUES
+            return HistoryComparison.CONTINUES
         stored = await info_at(self._connection, self._stream, checkpoint.revision)
         if stored is not None:
             same = stored.stored_ns == checkpoint.stored_ns
-            return Comparison.CONTINUES if same else Comparison.TRUNCATED
+            return HistoryComparison.CONTINUES if same else HistoryComparison.TRUNCATED
         limit = max(_MIN_COMPARED, state.messages // _READ_PER_REQUEST)
         return await self._compare_keys(checkpoint, reader, limit)
 
-    async def _compare_keys(self, checkpoint: Checkpoint, reader: FeedReader, limit: int) -> Comparison:
+    async def _compare_keys(
+        self, checkpoint: Checkpoint, reader: FeedReader, limit: int
+    ) -> HistoryComparison:
         compared = 0
-        result = Comparison.CONTINUES
+        result = HistoryComparison.CONTINUES
         below = checkpoint.revision + 1
         while keys := await reader.newest_below(below, limit=_CONCURRENT_REQUESTS):
             for key, info in zip(keys, await self._newest(keys), strict=True):
                 if info is None:
                     if not key.deleted:
-                        result = Comparison.KEYS_MISSING
+                        result = HistoryComparison.KEYS_MISSING
                 elif info.sequence == key.revision:
                     return await self._compare_times(info, checkpoint, result)
                 elif info.sequence <= checkpoint.revision:
-                    return Comparison.TRUNCATED
+                    return HistoryComparison.TRUNCATED
             compared += len(keys)
             if compared >= limit:
-                return Comparison.TOO_MUCH_CHANGED
+                return HistoryComparison.TOO_MUCH_CHANGED
             below = keys[-1].revision
         return await self._compare_times(None, checkpoint, result)
 
@@ -171,12 +175,12 @@ class FeedHistory:
         )
 
     async def _compare_times(
-        self, anchor: MessageInfo | None, checkpoint: Checkpoint, result: Comparison
-    ) -> Comparison:
+        self, anchor: MessageInfo | None, checkpoint: Checkpoint, result: HistoryComparison
+    ) -> HistoryComparison:
         """The result, if the anchor and everything between it and the checkpoint is old enough."""
         info = anchor or await next_info(self._connection, self._stream, after=0)
         while info is not None and info.sequence <= checkpoint.revision:
             if info.stored_ns > checkpoint.stored_ns:
-                return Comparison.TRUNCATED
+                return HistoryComparison.TRUNCATED
             info = await next_info(self._connection, self._stream, after=info.sequence)
         return result

@@ -17,7 +17,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Seconds
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class LeaseRecord(msgspec.Struct):
     ttl_sec: Seconds
 
 
-_decode = json_record(LeaseRecord)
+_decode = record_decoder(LeaseRecord)
 _encode = msgspec.json.Encoder().encode
 
 

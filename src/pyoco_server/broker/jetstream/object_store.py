@@ -36,7 +36,7 @@ from pyoco_server.broker.jetstream.stream_reads import (
     stream_state,
 )
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.value_types import Count
 
@@ -72,7 +72,7 @@ class _Info(msgspec.Struct, kw_only=True, omit_defaults=True):
     options: _Options | None = None
 
 
-_decode_info = json_record(_Info)
+_decode_info = record_decoder(_Info)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

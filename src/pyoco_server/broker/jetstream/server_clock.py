@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 # More differs: a warning, and in the health.
 TOLERATED_SEC: Final = 2.0
 _INTERVAL_SEC: Final = 30.0
-# A longer reply does not show whether the clock of this machine is right: it is asked again...
+# A reply that took longer does not show whether this machine's clock is right: the server is asked again.
 _SHORT_REPLY_SEC: Final = 0.05
-# ... so often at most in one measurement,
+# How often the server is asked at most in one measurement, until a reply is short.
 _REQUESTS: Final = 4
-# and then after so long, up to the interval.
+# The pause before the next measurement when no reply was short; it doubles up to the interval.
 _RETRY_SEC: Final = 2.0
 # A reply that took longer is used only if no time is known.
 _LONGEST_REPLY_SEC: Final = 1.0

@@ -16,7 +16,7 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.value_types import Count
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class _MaxDeliveries(msgspec.Struct):
     deliveries: Count
 
 
-_decode = json_record(_MaxDeliveries)
+_decode = record_decoder(_MaxDeliveries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,9 @@ class TagQueue:
     """The queue of one tag."""
 
     limits: DeliveryLimits
-    # Jobs not delivered yet, and jobs delivered and not acknowledged.
+    # Jobs not delivered yet (num_pending).
     waiting: int
+    # Jobs delivered and not acknowledged (num_ack_pending), and how many there may be (max_ack_pending).
     in_work: int
     in_work_limit: int
     # Whether the tag's consumer is paused.
@@ -44,7 +45,7 @@ class TagQueue:
     delivered: int = 0
 
 
-class Standing(Enum):
+class JobState(Enum):
     WAITING = auto()
     # To a worker at least once; it may be redelivered.
     DELIVERED = auto()
@@ -54,13 +55,13 @@ class Standing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class JobPlace:
-    standing: Standing
+class JobLocation:
+    state: JobState
     # 1: the next one to be delivered.
     position: int | None = None
 
 
-class QueuePlaces:
+class QueueSearch:
     """Reads the `PYOCO_WORK` stream."""
 
     def __init__(self, connection: Connection) -> None:
@@ -81,20 +82,20 @@ class QueuePlaces:
             delivered=int(info["delivered"]["stream_seq"]),
         )
 
-    async def place(self, run_id: str, tag: str, submitted_at: float, queue: TagQueue) -> JobPlace:
-        """The position of the run's job."""
+    async def locate(self, run_id: str, tag: str, submitted_at: float, queue: TagQueue) -> JobLocation:
+        """Where the job of a run is."""
         since = datetime.fromtimestamp(submitted_at - _CLOCK_SKEW_SEC, UTC).isoformat()
         async for message in self._jobs(tag, since=since):
             if run_id_in(message.data) == run_id:
-                return _place_of(message, queue)
+                return _location_of(message, queue)
         read = 0
         async for message in self._jobs(tag):
             read += 1
             if run_id_in(message.data) == run_id:
-                return _place_of(message, queue)
+                return _location_of(message, queue)
             if not message.num_pending:
-                return JobPlace(Standing.ABSENT)
-        return JobPlace(Standing.UNKNOWN if read else Standing.ABSENT)
+                return JobLocation(JobState.ABSENT)
+        return JobLocation(JobState.UNKNOWN if read else JobState.ABSENT)
 
     async def _jobs(self, tag: str, *, since: str = "") -> AsyncIterator[StreamMessage]:
         """The jobs of the tag in order, as many as a search may read."""
@@ -128,8 +129,8 @@ class QueuePlaces:
         )
 
 
-def _place_of(job: StreamMessage, queue: TagQueue) -> JobPlace:
+def _location_of(job: StreamMessage, queue: TagQueue) -> JobLocation:
     if job.sequence <= queue.delivered:
-        return JobPlace(Standing.DELIVERED)
+        return JobLocation(JobState.DELIVERED)
     # The queue may have changed between the two reads.
-    return JobPlace(Standing.WAITING, max(1, queue.waiting - job.num_pending))
+    return JobLocation(JobState.WAITING, max(1, queue.waiting - job.num_pending))

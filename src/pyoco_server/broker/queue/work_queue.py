@@ -21,7 +21,7 @@ from pyoco_server.broker.queue.tag_consumers import (
     work_subject,
 )
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.run_models import DeliveryId, Job, encode
 from pyoco_server.telemetry import tracing
 
@@ -131,7 +131,7 @@ class JobHead(msgspec.Struct, frozen=True):
     generation: int = 0
 
 
-_decode_head = json_record(JobHead, whole=False)
+_decode_head = record_decoder(JobHead, whole=False)
 
 
 def head_of(payload: bytes) -> JobHead:

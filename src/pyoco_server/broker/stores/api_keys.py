@@ -31,7 +31,7 @@ from pyoco_server.broker.jetstream.stream_reads import (
     require_end,
     stream_state,
 )
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.value_types import Count
@@ -234,9 +234,9 @@ def _public_reader(connection: Connection) -> RecordReader[PublicKeyRecord]:
     return RecordReader(connection, RecordKind.API_KEY, _decode_public, key_of=attrgetter("key_id"))
 
 
-_decode_key = json_record(ApiKeyRecord)
-_decode_public = json_record(PublicKeyRecord)
-_decode_use = json_record(KeyUse)
+_decode_key = record_decoder(ApiKeyRecord)
+_decode_public = record_decoder(PublicKeyRecord)
+_decode_use = record_decoder(KeyUse)
 
 
 class ApiKeyMirror:

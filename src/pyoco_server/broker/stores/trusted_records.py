@@ -38,7 +38,7 @@ async def trusted_records(connection: Connection) -> TrustedRecords | None:
 
 
 async def is_trust_decided(connection: Connection) -> bool:
-    """Whether it is stored what is trusted."""
+    """Whether the last trusted sequences are stored."""
     return await _bucket(connection).get_from_leader(_KEY) is not None
 
 
@@ -53,7 +53,7 @@ async def present_records(connection: Connection) -> TrustedRecords:
 
 
 async def trust_records(connection: Connection, records: TrustedRecords) -> None:
-    """Store what is trusted; a later call changes nothing."""
+    """Store the last trusted sequences; a later call changes nothing."""
     with suppress(RevisionConflict):
         await _bucket(connection).create(_KEY, msgspec.json.encode(records))
 
@@ -66,8 +66,8 @@ async def trust_nothing_if_empty(connection: Connection) -> None:
             await trust_records(connection, present)
 
 
-async def trust_again(connection: Connection) -> None:
-    """Delete what was decided: the next sweep signs the runs that are stored by then."""
+async def forget_trusted_records(connection: Connection) -> None:
+    """Delete the last trusted sequences: the next sweep signs the runs that are stored by then."""
     bucket = _bucket(connection)
     stored = await bucket.get_from_leader(_KEY)
     if stored is not None:

@@ -18,7 +18,7 @@ from pyoco_server.broker.stores.runs.idempotency_keys import KeyRecord
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.agent.request_models import decode_request
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.monitoring.alert_models import decode_alert
 from pyoco_server.records.runs.bulk_models import BulkRecord
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
@@ -76,10 +76,10 @@ def _buckets(config: NatsBackendConfig) -> dict[RecordKind, _Bucket]:
         RecordKind.RUN: _Bucket(config.runs_kv_bucket, decode_snapshot, "run_id", large=True),
         RecordKind.WAIT: _Bucket(config.waits_kv_bucket, decode_wait, "wait_id", large=True),
         RecordKind.WORKER: _Bucket(config.workers_kv_bucket, decode_worker, "worker_id"),
-        RecordKind.BULK: _Bucket(config.bulk_kv_bucket, json_record(BulkRecord), "bulk_id"),
+        RecordKind.BULK: _Bucket(config.bulk_kv_bucket, record_decoder(BulkRecord), "bulk_id"),
         RecordKind.SCHEDULE: _Bucket(config.schedules_kv_bucket, decode_schedule, "key"),
-        RecordKind.IDEMPOTENCY_KEY: _Bucket(config.idempotency_kv_bucket, json_record(KeyRecord)),
-        RecordKind.WHEEL_EVENT: _Bucket(config.wheel_history_kv_bucket, json_record(WheelEvent)),
+        RecordKind.IDEMPOTENCY_KEY: _Bucket(config.idempotency_kv_bucket, record_decoder(KeyRecord)),
+        RecordKind.WHEEL_EVENT: _Bucket(config.wheel_history_kv_bucket, record_decoder(WheelEvent)),
         RecordKind.SIGNALS: _Bucket(config.signals_kv_bucket, decode_mailbox, "run_id", large=True),
         RecordKind.HOOK: _Bucket(config.triggers_kv_bucket, decode_hook, "key", prefix=f"{HOOK_PREFIX}."),
         RecordKind.TEMPLATE: _Bucket(
@@ -195,7 +195,7 @@ class UnreadableScan:
 
     def _reader(self, kind: RecordKind) -> RecordReader[object]:
         if kind is RecordKind.DEAD_LETTER:
-            return RecordReader(self._connection, kind, json_record(DeadLetter))
+            return RecordReader(self._connection, kind, record_decoder(DeadLetter))
         bucket = self._buckets[kind]
         key_of = bucket.key_in if bucket.key_field else None
         return RecordReader(self._connection, kind, bucket.decode, key_of=key_of)

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from pyoco_server.broker.adoption import Action, Adoption, Step
+from pyoco_server.broker.adoption import Adoption, AdoptionAction, Step
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.unreadable_scan import UnreadableScan
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.lazy_group import examples
-from pyoco_server.cli.options.client_options import OutputForm
+from pyoco_server.cli.options.client_options import OutputOption
 from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import NatsUrl, flag
 from pyoco_server.cli.translation import localized
@@ -23,16 +23,16 @@ from pyoco_server.config import NatsBackendConfig
 
 _CONNECT_SEC: Final = 10.0
 _UNREADABLE: Final = "unreadable"
-_STYLES: Final = {Action.IMPOSSIBLE: "bold red", _UNREADABLE: "bold red", Action.KEEP: "dim"}
+_STYLES: Final = {AdoptionAction.IMPOSSIBLE: "bold red", _UNREADABLE: "bold red", AdoptionAction.KEEP: "dim"}
 
 DryRun = Annotated[bool, flag("--dry-run", "Only list what would be done.")]
 
 
 @examples("pyoco-server-admin adopt --dry-run", "pyoco-server-admin adopt")
-def adopt(*, dry_run: DryRun = False, output: OutputForm = None, nats_url: NatsUrl = None) -> None:
+def adopt(*, dry_run: DryRun = False, output: OutputOption = None, nats_url: NatsUrl = None) -> None:
     rows = asyncio.run(_adopted(settings_with(nats_url=nats_url), dry_run=dry_run))
     show(rows, output, _view)
-    impossible = [row for row in rows if row["action"] in (Action.IMPOSSIBLE, _UNREADABLE)]
+    impossible = [row for row in rows if row["action"] in (AdoptionAction.IMPOSSIBLE, _UNREADABLE)]
     if impossible:
         raise CommandFailed(f"{len(impossible)} of these cannot be taken over (see docs/migration.md)")
     if dry_run:
@@ -49,7 +49,7 @@ async def _adopted(config: NatsBackendConfig, *, dry_run: bool) -> list[dict[str
         steps = await Adoption(connection).steps()
         rows = [_row(step) for step in steps]
         pending = [step for step in steps if step.apply is not None]
-        if any(step.action is Action.IMPOSSIBLE for step in steps):
+        if any(step.action is AdoptionAction.IMPOSSIBLE for step in steps):
             return rows
         if not dry_run:
             for step in pending:

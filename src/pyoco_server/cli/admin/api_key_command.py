@@ -19,7 +19,7 @@ from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord
 from pyoco_server.broker.stores.monitoring.audit_entry_store import AuditEntryStore
 from pyoco_server.cli.lazy_group import examples
-from pyoco_server.cli.options.client_options import OutputForm
+from pyoco_server.cli.options.client_options import OutputOption
 from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import (
     NatsUrl,
@@ -30,8 +30,8 @@ from pyoco_server.cli.options.shared_options import (
 from pyoco_server.cli.options.time_formats import ago, local_time, parse_duration
 from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import (
-    Output,
-    output_form,
+    OutputFormat,
+    effective_format,
     pairs,
     print_note,
     printable,
@@ -107,7 +107,7 @@ def create(
         float | None,
         option("Lifetime, such as 12h or 90d (default: never expires).", "TIME", parser=_lifetime),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
     nats_url: NatsUrl = None,
 ) -> None:
     granted = parse_scopes(comma_separated(scopes))
@@ -131,7 +131,7 @@ def create(
 def list_keys(
     *,
     tenant: Annotated[str | None, option("Only keys of this tenant.", "ID", parser=_checked_tenant)] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
     nats_url: NatsUrl = None,
 ) -> None:
     found = _administer(settings_with(nats_url=nats_url), lambda keys: keys.list(tenant))
@@ -140,7 +140,7 @@ def list_keys(
 
 
 @examples("pyoco-server-admin api-key revoke --key-id 0123456789abcdef")
-def revoke(*, key_id: KeyId, output: OutputForm = None, nats_url: NatsUrl = None) -> None:
+def revoke(*, key_id: KeyId, output: OutputOption = None, nats_url: NatsUrl = None) -> None:
     record = _administer(
         settings_with(nats_url=nats_url),
         lambda keys: keys.revoke(key_id),
@@ -162,7 +162,7 @@ def rotate(
             parser=parse_duration,
         ),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
     nats_url: NatsUrl = None,
 ) -> None:
     config = settings_with(nats_url=nats_url)
@@ -232,9 +232,9 @@ def _view(record: ApiKeyRecord) -> dict[str, Any]:
 
 
 def _show_secret(
-    record: ApiKeyRecord, token: Token, output: Output | None, config: NatsBackendConfig
+    record: ApiKeyRecord, token: Token, output: OutputFormat | None, config: NatsBackendConfig
 ) -> None:
-    if output_form(output) is Output.JSON:
+    if effective_format(output) is OutputFormat.JSON:
         show({"api_key": token.text(), **_view(record)}, output, _key_view)
     else:
         show(_view(record), output, _key_view)

@@ -8,7 +8,7 @@ import typer
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.tag_consumers import ensure_consumer
 from pyoco_server.broker.resources import ensure_resources, resources
-from pyoco_server.broker.stores.trusted_records import trust_again, trust_nothing_if_empty
+from pyoco_server.broker.stores.trusted_records import forget_trusted_records, trust_nothing_if_empty
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import NatsUrl, checked_tag, flag, option
@@ -61,6 +61,6 @@ async def _set_up(config: NatsBackendConfig, tags: list[str], *, sign_stored_run
         for tag in tags:
             await ensure_consumer(connection, tag)
         if sign_stored_runs:
-            await trust_again(connection)
+            await forget_trusted_records(connection)
     finally:
         await connection.close()

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.unreadable_scan import REMOVABLE, UnreadableScan
 from pyoco_server.cli.lazy_group import examples
-from pyoco_server.cli.options.client_options import OutputForm
+from pyoco_server.cli.options.client_options import OutputOption
 from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import NatsUrl, option
 from pyoco_server.cli.options.time_formats import ago
@@ -50,7 +50,7 @@ Removed = Annotated[
     "pyoco-server-admin unreadable",
     "pyoco-server-admin unreadable --remove run/3f0c1a52-7f6e-4f0e-9d43-2f4a1d1f9f0b",
 )
-def unreadable(*, remove: Removed = None, output: OutputForm = None, nats_url: NatsUrl = None) -> None:
+def unreadable(*, remove: Removed = None, output: OutputOption = None, nats_url: NatsUrl = None) -> None:
     config = settings_with(nats_url=nats_url)
     if remove:
         _remove(config, remove)

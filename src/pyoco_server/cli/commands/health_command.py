@@ -4,7 +4,7 @@ import typer
 from rich.console import RenderableType
 
 from pyoco_server.cli.entry import FAILURE
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable, show
 from pyoco_server.cli.views.list_views import format_size
@@ -13,7 +13,7 @@ from pyoco_server.http_client.response_types import Health
 
 
 @client_command("pyoco-client health")
-def health(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+def health(client: PyocoHttpClient, *, output: OutputOption = None) -> None:
     found = client.health()
     show(found, output, _health_view)
     if not (found["nats"]["ready"] and found["index"]["ready"]):

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from msgspec import UNSET
 
 from pyoco_server.cli.forms.dialogue import Dialogue, confirmed, index_of, picked, show_choices, yes_or_no
-from pyoco_server.cli.forms.schema_parts import Field, Kind, SchemaPart
+from pyoco_server.cli.forms.schema_parts import Field, PartKind, SchemaPart
 from pyoco_server.cli.translation import localized
 from pyoco_server.errors import FieldProblem, shortened
 
@@ -26,11 +26,11 @@ class AnswerForm:
     def __init__(self, dialogue: Dialogue, schema: Any) -> None:
         self._dialogue = dialogue
         self._whole = SchemaPart({} if schema is None else schema)
-        self._prompts: dict[Kind, Callable[[SchemaPart, str, Any], Any]] = {
-            Kind.OBJECT: self._object,
-            Kind.MAP: self._map,
-            Kind.ARRAY: self._array,
-            Kind.ALTERNATIVES: self._alternatives,
+        self._prompts: dict[PartKind, Callable[[SchemaPart, str, Any], Any]] = {
+            PartKind.OBJECT: self._object,
+            PartKind.MAP: self._map,
+            PartKind.ARRAY: self._array,
+            PartKind.ALTERNATIVES: self._alternatives,
         }
 
     def fill(self, current: Any = UNSET) -> Any:
@@ -74,10 +74,10 @@ class AnswerForm:
 
     def _plain(self, field: Field, label: str, current: Any) -> Any:
         part = field.part
-        if part.kind is Kind.NULL:
+        if part.kind is PartKind.NULL:
             return None
         self._describe(part)
-        if part.kind is Kind.CHOICE:
+        if part.kind is PartKind.CHOICE:
             show_choices(self._dialogue, choice_words(part))
         question = _question(field, label, current)
         while True:
@@ -214,16 +214,16 @@ def _child_label(label: str, name: str) -> str:
 
 def value_of(text: str, part: SchemaPart) -> Any:
     """The typed text as a value of this part; ValueError says what is expected."""
-    if part.kind is Kind.STRING:
+    if part.kind is PartKind.STRING:
         return _text(text)
     text = text.strip()
-    if part.kind is Kind.CHOICE:
+    if part.kind is PartKind.CHOICE:
         return part.choices[index_of(text, choice_words(part))]
-    if part.kind is Kind.BOOLEAN:
+    if part.kind is PartKind.BOOLEAN:
         return yes_or_no(text)
-    if part.kind is Kind.INTEGER:
+    if part.kind is PartKind.INTEGER:
         return _whole_number(text)
-    if part.kind is Kind.NUMBER:
+    if part.kind is PartKind.NUMBER:
         return _number(text)
     return json_or_text(text)
 

@@ -24,7 +24,7 @@ _MAX_REFERENCES: Final = 50
 _MAX_ALTERNATIVES: Final = 3
 
 
-class Kind(Enum):
+class PartKind(Enum):
     CHOICE = auto()
     BOOLEAN = auto()
     INTEGER = auto()
@@ -39,25 +39,25 @@ class Kind(Enum):
 
 
 _KINDS: Final = {
-    "boolean": Kind.BOOLEAN,
-    "integer": Kind.INTEGER,
-    "number": Kind.NUMBER,
-    "string": Kind.STRING,
-    "null": Kind.NULL,
-    "array": Kind.ARRAY,
-    "object": Kind.OBJECT,
+    "boolean": PartKind.BOOLEAN,
+    "integer": PartKind.INTEGER,
+    "number": PartKind.NUMBER,
+    "string": PartKind.STRING,
+    "null": PartKind.NULL,
+    "array": PartKind.ARRAY,
+    "object": PartKind.OBJECT,
 }
 _WORDS: Final = {
-    Kind.BOOLEAN: "yes or no",
-    Kind.INTEGER: "whole number",
-    Kind.NUMBER: "number",
-    Kind.STRING: "text",
-    Kind.NULL: "nothing",
-    Kind.ARRAY: "list",
-    Kind.OBJECT: "object",
-    Kind.MAP: "object",
+    PartKind.BOOLEAN: "yes or no",
+    PartKind.INTEGER: "whole number",
+    PartKind.NUMBER: "number",
+    PartKind.STRING: "text",
+    PartKind.NULL: "nothing",
+    PartKind.ARRAY: "list",
+    PartKind.OBJECT: "object",
+    PartKind.MAP: "object",
 }
-_PLAIN: Final = {Kind.BOOLEAN, Kind.INTEGER, Kind.NUMBER, Kind.STRING}
+_PLAIN: Final = {PartKind.BOOLEAN, PartKind.INTEGER, PartKind.NUMBER, PartKind.STRING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +133,16 @@ class SchemaPart:
     @property
     def hint(self) -> str:
         """What is expected, in a few words."""
-        if self.kind is Kind.CHOICE:
+        if self.kind is PartKind.CHOICE:
             return localized("one of these")
-        if self.kind in (Kind.ANY, Kind.ALTERNATIVES):
+        if self.kind in (PartKind.ANY, PartKind.ALTERNATIVES):
             words = [each.hint for each in self.alternatives]
             return localized(" or ").join(dict.fromkeys(words)) or localized("JSON, or text")
         return ", ".join([localized(_WORDS[self.kind]), *_limits(self._resolved)])
 
     def problems(self, value: Any, at: str = "") -> list[FieldProblem]:
         """The validation errors of a value of this part at the given path."""
-        from pyoco_server.waits.human.answers.schema_validation import problems_of  # noqa: PLC0415 - slow to import
+        from pyoco_server.json_schemas.schema_validation import problems_of  # noqa: PLC0415 - slow to import
 
         if not isinstance(self._schema, dict):
             return problems_of(value, self._schema, at=at)
@@ -152,20 +152,20 @@ class SchemaPart:
     def _part(self, schema: Any) -> "SchemaPart":
         return SchemaPart(schema, self._root)
 
-    def _kind(self) -> Kind:
+    def _kind(self) -> PartKind:
         schema = self._resolved
         if "const" in schema or "enum" in schema:
-            return Kind.CHOICE
+            return PartKind.CHOICE
         if alternatives := self.alternatives:
             kinds = {each.kind for each in alternatives}
-            if kinds == {Kind.CHOICE}:
-                return Kind.CHOICE
+            if kinds == {PartKind.CHOICE}:
+                return PartKind.CHOICE
             # The typed text shows whether it is a number or a text.
-            return Kind.ANY if kinds <= _PLAIN else Kind.ALTERNATIVES
-        kind = _KINDS.get(_type_of(schema), Kind.ANY)
-        if kind is Kind.OBJECT and not schema.get("properties"):
-            return Kind.MAP
-        return Kind.ANY if kind is Kind.ARRAY and "prefixItems" in schema else kind
+            return PartKind.ANY if kinds <= _PLAIN else PartKind.ALTERNATIVES
+        kind = _KINDS.get(_type_of(schema), PartKind.ANY)
+        if kind is PartKind.OBJECT and not schema.get("properties"):
+            return PartKind.MAP
+        return PartKind.ANY if kind is PartKind.ARRAY and "prefixItems" in schema else kind
 
 
 def shape_of(value: Any) -> Schema:

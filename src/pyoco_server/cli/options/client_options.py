@@ -19,7 +19,7 @@ from pyoco_server.cli.options.shared_options import (
     text_option,
 )
 from pyoco_server.cli.options.time_formats import parse_deadline, parse_duration
-from pyoco_server.cli.views.console import Output
+from pyoco_server.cli.views.console import OutputFormat
 from pyoco_server.cli.views.copied_commands import use_server
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
@@ -64,9 +64,9 @@ def _checked_run_limit(text: str) -> float:
     return seconds
 
 
-OutputForm = Annotated[
-    Output | None,
-    option("json or table (default: table on a terminal, json otherwise).", "FORM", show_default=False),
+OutputOption = Annotated[
+    OutputFormat | None,
+    option("json or table (default: table on a terminal, json otherwise).", "FORMAT", show_default=False),
 ]
 RunIdArgument = Annotated[
     str | None,

@@ -14,7 +14,7 @@ from pyoco_server.agent.agent_settings import AgentSettings, load_settings
 from pyoco_server.agent.flow.worker_setup import FLOWS_FOLDER, worker_environment
 from pyoco_server.agent.git.git_command import Git
 from pyoco_server.agent.git.repository import check_folder
-from pyoco_server.agent.requests.request_repository import tag_of
+from pyoco_server.agent.requests.repository_files import tag_of
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.shared_options import DashboardLang, option
 from pyoco_server.cli.server.dev_command import (

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pyoco_server.cli.commands.runs.run_comparison import ComparedTask, ComparedValue, Comparison
+from pyoco_server.cli.commands.runs.run_comparison import ComparedTask, ComparedValue, RunComparison
 from pyoco_server.cli.options.time_formats import duration
 from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import printable
@@ -32,7 +32,7 @@ _FACT_NAMES: Final = {
 }
 
 
-def comparison_view(found: Comparison, *, with_equal: bool) -> RenderableType:
+def comparison_view(found: RunComparison, *, with_equal: bool) -> RenderableType:
     sections = {
         "Params": _values(found["params"], with_equal),
         "Tasks": [_task_cells(task) for task in found["tasks"] if with_equal or _differ(task)],
@@ -67,7 +67,7 @@ def _is_different(fact: ComparedValue) -> bool:
 
 
 def _table(
-    title: str, rows: Sequence[Sequence[RenderableType]], found: Comparison
+    title: str, rows: Sequence[Sequence[RenderableType]], found: RunComparison
 ) -> Iterator[RenderableType]:
     ids = (found[side][:_FIRST_DIGITS] for side in ("a", "b"))
     table = Table(localized(title), *ids, box=None, pad_edge=False, header_style="bold")

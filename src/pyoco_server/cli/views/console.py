@@ -1,4 +1,4 @@
-"""Output of a command: results go to the standard output, everything else to the standard error."""
+"""Output of a command as a table or JSON: results on standard output, everything else on standard error."""
 
 import json
 import os
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class Output(StrEnum):
+class OutputFormat(StrEnum):
     JSON = "json"
     TABLE = "table"
 
@@ -39,17 +39,17 @@ def stderr_console() -> "Console":
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def output_form(output: Output | None) -> Output:
-    """The requested form; by default a table on a terminal, JSON otherwise."""
+def effective_format(output: OutputFormat | None) -> OutputFormat:
+    """The requested format; by default a table on a terminal, JSON otherwise."""
     if output is not None:
         return output
-    return Output.TABLE if stdout_console().is_terminal else Output.JSON
+    return OutputFormat.TABLE if stdout_console().is_terminal else OutputFormat.JSON
 
 
-def show(result: T, output: Output | None, view: "Callable[[T], RenderableType]") -> None:
+def show(result: T, output: OutputFormat | None, view: "Callable[[T], RenderableType]") -> None:
     """Write a command's result to the standard output."""
     console = stdout_console()
-    if output_form(output) is Output.TABLE:
+    if effective_format(output) is OutputFormat.TABLE:
         # A line may be longer than the terminal is wide: it is for copying.
         console.print(view(result), crop=False)
     else:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from prometheus_client import CollectorRegistry, core, generate_latest
 from prometheus_client.registry import Collector
 
-from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Kind, Metric, max_gauge_name
+from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Metric, MetricKind, max_gauge_name
 
 
 class Distribution:
@@ -63,9 +63,9 @@ class MetricPage(Collector):
 
 def _family(metric: Metric) -> core.Metric:
     match metric.kind:
-        case Kind.GAUGE:
+        case MetricKind.GAUGE:
             return core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
-        case Kind.COUNTER:
+        case MetricKind.COUNTER:
             return core.CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
-        case Kind.HISTOGRAM:
+        case MetricKind.HISTOGRAM:
             return core.HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     GAUGE = "gauge"
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -24,7 +24,7 @@ class Of(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Metric:
     name: str
-    kind: Kind
+    kind: MetricKind
     of: Of
     unit: str
     help: str
@@ -34,15 +34,15 @@ class Metric:
 
 
 def _gauge(name: str, unit: str, help_: str, *labels: str, of: Of = Of.SYSTEM) -> Metric:
-    return Metric(name, Kind.GAUGE, of, unit, help_, labels)
+    return Metric(name, MetricKind.GAUGE, of, unit, help_, labels)
 
 
 def _counter(name: str, unit: str, help_: str, *labels: str, of: Of = Of.GATEWAY) -> Metric:
-    return Metric(name, Kind.COUNTER, of, unit, help_, labels)
+    return Metric(name, MetricKind.COUNTER, of, unit, help_, labels)
 
 
 def _histogram(name: str, help_: str, label: str, bounds: tuple[float, ...], *, of: Of) -> Metric:
-    return Metric(name, Kind.HISTOGRAM, of, "seconds", help_, (label,), bounds)
+    return Metric(name, MetricKind.HISTOGRAM, of, "seconds", help_, (label,), bounds)
 
 
 def max_gauge_name(name: str) -> str:

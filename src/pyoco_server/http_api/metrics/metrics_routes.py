@@ -26,11 +26,11 @@ from pyoco_server.http_api.metrics.metric_page import MetricPage
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routes.agent.request_routes import served_requests
 from pyoco_server.http_api.routing import handles
-from pyoco_server.http_api.services import RunListing, Schedules, Waits
+from pyoco_server.http_api.services import RunReadModel, Schedules, Waits
 from pyoco_server.http_api.trigger_services import WorkflowEventParts
 from pyoco_server.records.monitoring.audit_entry_models import AuditOutcome
 from pyoco_server.records.runs.run_models import RunStatus
-from pyoco_server.records.schedules.schedule_models import Outcome
+from pyoco_server.records.schedules.schedule_models import DecisionOutcome
 from pyoco_server.records.triggers.hook_models import DeliveryStatus
 from pyoco_server.records.triggers.workflow_event_models import RetryStatus
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
@@ -74,7 +74,7 @@ async def _add_all(gateway: Gateway, page: MetricPage) -> None:
     await _add_runs(gateway.listing, page)
     await _add_waits(gateway.waits, page, None)
     await _add_schedules(gateway.schedules, page, None)
-    for outcome in Outcome:
+    for outcome in DecisionOutcome:
         count = gateway.schedules.runner.decision_counts[outcome]
         page.put("pyoco_schedule_decisions_total", count, outcome)
     await _add_workflow_events(gateway.workflow_events, page)
@@ -95,7 +95,7 @@ async def _add_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
     gateway.listing.timings.report_to(page, tenant)
 
 
-async def _add_runs(listing: RunListing, page: MetricPage, tenant: str | None = None) -> set[str]:
+async def _add_runs(listing: RunReadModel, page: MetricPage, tenant: str | None = None) -> set[str]:
     """The tags of these runs."""
     page.put("pyoco_index_ready", listing.lists.ready)
     try:
@@ -113,7 +113,7 @@ async def _add_runs(listing: RunListing, page: MetricPage, tenant: str | None = 
     return {tag for _, tag, _ in counts}
 
 
-async def _add_artifacts(listing: RunListing, page: MetricPage, tenant: str | None) -> None:
+async def _add_artifacts(listing: RunReadModel, page: MetricPage, tenant: str | None) -> None:
     found = await listing.lists.artifacts()
     counts = [each for owner, each in found.items() if visible_to(tenant, owner)]
     page.put("pyoco_artifacts", sum(each.count for each in counts))

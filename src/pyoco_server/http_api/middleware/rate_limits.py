@@ -4,7 +4,6 @@ A caller is an API key, or without keys an address. Behind a proxy that is not t
 the proxy.
 """
 
-import math
 import time
 from collections.abc import Callable
 from typing import Final
@@ -61,7 +60,7 @@ class RateLimitMiddleware:
             wait = self._buckets.take(caller)
             if wait:
                 error = RateLimited(f"{kind} may make {self._per_sec:g} requests a second")
-                error.headers["Retry-After"] = str(math.ceil(wait))
+                error.retry_after_sec = wait
                 await refuse(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -10,13 +10,11 @@ from starlette.requests import ClientDisconnect, Request
 from pyoco_server.api.invalid_fields import invalid_fields
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.requests.unusable_values import unusable_value
-from pyoco_server.runs.flow_yaml.nesting import check_nesting
+from pyoco_server.records.nesting import MAX_INPUT_NESTING, is_nested_deeper
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _SMALL_BODY_BYTES = 16 * 1024
-# Far more than people write, far less than the limit of any JSON library.
-MAX_NESTING = 100
 
 # How much of an oversized body is read and discarded, so that its sender can read the response.
 _DISCARD_BYTES = 64 * 1024 * 1024
@@ -82,8 +80,8 @@ def form_record(fields: dict[str, str], kind: type[T]) -> T:
 
 
 def check_depth(field: str, value: Any) -> None:
-    if not check_nesting(value, MAX_NESTING):
-        raise InvalidRequest(problems=[FieldProblem(field, f"nested more than {MAX_NESTING} deep")])
+    if is_nested_deeper(value, MAX_INPUT_NESTING):
+        raise InvalidRequest(problems=[FieldProblem(field, f"nested more than {MAX_INPUT_NESTING} deep")])
 
 
 async def discard(stream: AsyncIterator[bytes]) -> bool:

@@ -8,7 +8,7 @@ from pyoco_server.errors import UploadsBusy
 
 _MIN_BYTES: Final = 64 * 1024 * 1024
 _LARGEST_BODIES: Final = 4
-_RETRY_AFTER: Final = "2"
+_RETRY_AFTER_SEC: Final = 2
 
 
 class BodyBudget:
@@ -18,15 +18,19 @@ class BodyBudget:
 
     @contextmanager
     def reserving(self) -> Iterator[Callable[[int], None]]:
-        """Call it for each part of a body: UploadsBusy if there is no room. The end frees them all."""
+        """A function that reserves the bytes of a part of a body: UploadsBusy if there is no room.
+
+        All of them are free again at the end of the block.
+        """
         own = 0
 
         def reserve(count: int) -> None:
             nonlocal own
             if self._held + count > self.max_bytes:
                 busy = UploadsBusy(f"deliveries of {self._held} bytes are being received")
+                busy.retry_after_sec = _RETRY_AFTER_SEC
                 # The rest of the body is not read.
-                busy.headers |= {"Retry-After": _RETRY_AFTER, "Connection": "close"}
+                busy.headers["Connection"] = "close"
                 raise busy
             self._held += count
             own += count

@@ -1,6 +1,7 @@
 """Error responses: RFC 9457 members plus `err_id`, `msg_id` and `errors[]`."""
 
 import logging
+import math
 import re
 import traceback
 from collections.abc import Sequence
@@ -30,7 +31,8 @@ log = logging.getLogger(__name__)
 
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
 PROBLEM_TYPE = "application/problem+json"
-_RETRY_AFTER_SEC = "1"
+# Of a 503 whose error has no `retry_after_sec`.
+_RETRY_AFTER_SEC: Final = 1
 
 # `title` and `detail` of a 404 for an unknown path, a 405 and a 500. A 404 for a run, a wait, a worker and so
 # on has the texts of its error: errors/error_table.py.
@@ -132,7 +134,7 @@ def problem_response(request: Request, error: errors.PyocoError) -> Response:
     if (code := _wait_error_code(route_path(request.scope), error)) is not None:
         problem.success, problem.error = False, code
         problem.message = error.public_detail or "; ".join(map(str, error.problems)) or problem.title
-    return _response(problem, language, error.headers)
+    return _response(problem, language, error.headers, error.retry_after_sec)
 
 
 async def _on_agent_error(request: Request, error: Exception) -> Response:
@@ -225,10 +227,14 @@ def _framework_response(request: Request, status: int, detail: str = "", headers
     return _response(problem, language, headers)
 
 
-def _response(problem: Problem, language: str, headers: Any = None) -> Response:
+def _response(
+    problem: Problem, language: str, headers: Any = None, retry_after_sec: float | None = None
+) -> Response:
     response_headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
-    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        response_headers.setdefault("Retry-After", _RETRY_AFTER_SEC)
+    if retry_after_sec is None and problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        retry_after_sec = _RETRY_AFTER_SEC
+    if retry_after_sec is not None:
+        response_headers["Retry-After"] = str(math.ceil(retry_after_sec))
     if is_agent_path(problem.instance):
         return _agent_response(*_agent_form(problem), response_headers)
     # It repeats the path and values of the request, where a key may have been sent by mistake.

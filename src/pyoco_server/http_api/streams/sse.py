@@ -20,7 +20,7 @@ from pyoco_server.api.endpoints.endpoint import LAST_EVENT_ID
 from pyoco_server.errors import FieldProblem, IndexNotReady, InvalidListQuery, shortened
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.principal import access_ended
-from pyoco_server.http_api.services import RunListing, Waits
+from pyoco_server.http_api.services import RunReadModel, Waits
 from pyoco_server.runs.watch.recent_changes import BucketPosition
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -130,12 +130,12 @@ def position_in_header(text: str, expected: str) -> BucketPosition:
     return position
 
 
-async def has_read_up_to(gateway: Gateway, model: RunListing | Waits, after: BucketPosition | None) -> bool:
+async def has_read_up_to(gateway: Gateway, model: RunReadModel | Waits, after: BucketPosition | None) -> bool:
     """Whether the gateway follows the bucket, and has read as far as the client has.
 
     It has not when the stream was truncated before the position of the client.
     """
-    hub = model.run_hub if isinstance(model, RunListing) else model.inbox
+    hub = model.run_hub if isinstance(model, RunReadModel) else model.inbox
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
     if not hub.ready:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
 from pyoco_server.records.value_types import Count, RunId, Tag
@@ -115,4 +115,4 @@ def with_run(record: RequestRecord, run: RequestRun) -> RequestRecord:
     return msgspec.structs.replace(record, runs=runs, sequence=max(record.sequence, run.number))
 
 
-decode_request = json_record(RequestRecord)
+decode_request = record_decoder(RequestRecord)

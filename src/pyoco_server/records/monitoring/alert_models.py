@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
@@ -210,4 +210,4 @@ class AlertRecord(Struct, kw_only=True, omit_defaults=True):
         return next((each for each in self.channels if each.name == name), None)
 
 
-decode_alert = json_record(AlertRecord)
+decode_alert = record_decoder(AlertRecord)

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
 from pyoco_server.records.waits.wait_models import Actor
@@ -58,4 +58,4 @@ class AuditEntry(Struct, kw_only=True, omit_defaults=True):
     details: dict[str, str | int | float | bool | list[str]] = {}
 
 
-decode_audit_entry = json_record(AuditEntry)
+decode_audit_entry = record_decoder(AuditEntry)

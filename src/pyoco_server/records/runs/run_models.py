@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import new_uuid
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
@@ -367,8 +367,8 @@ def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
 
 
 def snapshot_decoder(kind: type[T], *, whole: bool = True) -> Callable[[bytes], T]:
-    """As `json_record`, of snapshots or of some of their fields."""
-    decode = json_record(kind, whole=whole)
+    """As `record_decoder`, of snapshots or of some of their fields."""
+    decode = record_decoder(kind, whole=whole)
 
     def decoded(data: bytes) -> T:
         try:
@@ -383,5 +383,5 @@ def snapshot_decoder(kind: type[T], *, whole: bool = True) -> Callable[[bytes], 
 
 
 encode = msgspec.json.Encoder().encode
-decode_job = json_record(Job)
+decode_job = record_decoder(Job)
 decode_snapshot = snapshot_decoder(RunSnapshot)

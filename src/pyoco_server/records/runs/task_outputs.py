@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Raw, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.value_types import Count
 
 BYTES: Final = "bytes"
@@ -44,5 +44,5 @@ class CutValue(Struct, kw_only=True):
     preview: str = ""
 
 
-decode_output: Final = json_record(OutputRecord, whole=False)
-decode_cut_value: Final = json_record(CutValue, whole=False)
+decode_output: Final = record_decoder(OutputRecord, whole=False)
+decode_cut_value: Final = record_decoder(CutValue, whole=False)

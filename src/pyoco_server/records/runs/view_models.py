@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.value_types import Count
@@ -85,4 +85,4 @@ class SavedViews(Struct, kw_only=True, omit_defaults=True):
         return next((view for view in self.views if view.name == name), None)
 
 
-decode_views = json_record(SavedViews)
+decode_views = record_decoder(SavedViews)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.value_types import TAG_PATTERN, Count, FlowName, RunId, Tag
@@ -99,7 +99,7 @@ class StartedBy(StrEnum):
     BACKFILL = "backfill"
 
 
-class Outcome(StrEnum):
+class DecisionOutcome(StrEnum):
     STARTED = "started"
     # It starts when the earlier run has ended.
     BUFFERED = "buffered"
@@ -127,7 +127,7 @@ class ScheduleDecision(Struct, kw_only=True, omit_defaults=True):
     """What became of an occurrence, or of several in a row for the same reason."""
 
     at: Timestamp
-    outcome: Outcome
+    outcome: DecisionOutcome
     # Of several, the first; and the last is `until`.
     scheduled_for: Timestamp
     until: Timestamp | None = None
@@ -191,7 +191,7 @@ class AcceptedRequest(Struct, kw_only=True, omit_defaults=True):
     at: Timestamp
     # Of a trigger.
     run_id: RunId | None = None
-    outcome: Outcome | None = None
+    outcome: DecisionOutcome | None = None
     # Of a backfill.
     count: Count = 0
 
@@ -264,4 +264,4 @@ def default_window(spec: ScheduleSpec) -> float:
 
 
 encode_schedule = msgspec.json.Encoder().encode
-decode_schedule = json_record(ScheduleRecord)
+decode_schedule = record_decoder(ScheduleRecord)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
@@ -205,7 +205,7 @@ class DeliveryContent(Struct, kw_only=True, omit_defaults=True):
     default_key: str = ""
 
 
-decode_hook = json_record(HookRecord)
+decode_hook = record_decoder(HookRecord)
 encode_delivery = msgspec.json.Encoder().encode
-decode_summary = json_record(DeliverySummary)
-decode_content = json_record(DeliveryContent)
+decode_summary = record_decoder(DeliverySummary)
+decode_content = record_decoder(DeliveryContent)

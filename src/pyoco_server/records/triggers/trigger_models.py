@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.value_types import TAG_EXPECTED, TAG_PATTERN, Count, FlowName, Tag
@@ -160,6 +160,6 @@ def chat_settings_key(tenant_id: str | None) -> str:
     return f"{CHAT_PREFIX}.{tenant_id or NO_TENANT}.google_chat"
 
 
-decode_template = json_record(TemplateRecord)
-decode_action = json_record(ActionRecord)
-decode_chat_settings = json_record(ChatSettings)
+decode_template = record_decoder(TemplateRecord)
+decode_action = record_decoder(ActionRecord)
+decode_chat_settings = record_decoder(ChatSettings)

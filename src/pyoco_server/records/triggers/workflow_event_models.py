@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
@@ -175,6 +175,6 @@ class RetryJob(Struct, kw_only=True, omit_defaults=True):
 
 
 encode_record = msgspec.json.Encoder().encode
-decode_receipt = json_record(Receipt)
-decode_audit_row = json_record(AuditRow)
-decode_retry_job = json_record(RetryJob)
+decode_receipt = record_decoder(Receipt)
+decode_audit_row = record_decoder(AuditRow)
+decode_retry_job = record_decoder(RetryJob)

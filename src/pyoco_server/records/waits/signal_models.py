@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.value_types import RunId, is_tag
@@ -75,5 +75,5 @@ def digest_token(text: str) -> str:
 
 
 encode = msgspec.json.Encoder().encode
-decode_mailbox = json_record(Mailbox)
-decode_event = json_record(EventRecord)
+decode_mailbox = record_decoder(Mailbox)
+decode_event = record_decoder(EventRecord)

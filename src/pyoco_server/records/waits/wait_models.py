@@ -14,7 +14,7 @@ from unicodedata import normalize
 import msgspec
 from msgspec import UNSET, Meta, Struct, structs
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.runs.run_models import WaitKind
 from pyoco_server.records.value_types import RUN_ID_PATTERN, Count, RunId
@@ -348,9 +348,9 @@ def _normalized(value: Any) -> Any:
 
 
 encode = msgspec.json.Encoder().encode
-decode_wait = json_record(WaitRecord)
-_decode_outbox = json_record(_Outbox, whole=False)
-decode_wait_event = json_record(WaitEvent)
-decode_question = json_record(Question)
-decode_questions = json_record(list[Question])
-decode_waits = json_record(list[WaitRecord])
+decode_wait = record_decoder(WaitRecord)
+_decode_outbox = record_decoder(_Outbox, whole=False)
+decode_wait_event = record_decoder(WaitEvent)
+decode_question = record_decoder(Question)
+decode_questions = record_decoder(list[Question])
+decode_waits = record_decoder(list[WaitRecord])

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.value_types import FlowName
 
 NOT_KNOWN: Final = Raw(b"null")
@@ -55,7 +55,7 @@ class SubmitWarning(Struct, kw_only=True, frozen=True, omit_defaults=True):
 
 
 encode_catalogue = msgspec.json.Encoder().encode
-decode_catalogue = json_record(FlowCatalogue)
+decode_catalogue = record_decoder(FlowCatalogue)
 
 
 def catalogue_digest(encoded: bytes) -> str:

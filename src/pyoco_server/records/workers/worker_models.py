@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
 from pyoco_server.records.value_types import Count, NonNegative
@@ -217,4 +217,4 @@ class WorkerRecord(Struct, kw_only=True):
         return self.drain_requested_at is not None and self.state is not WorkerState.STOPPED_GRACEFUL
 
 
-decode_worker = json_record(WorkerRecord)
+decode_worker = record_decoder(WorkerRecord)

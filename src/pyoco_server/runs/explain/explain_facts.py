@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pyoco_server.broker.queue.queue_position import JobPlace, TagQueue
+from pyoco_server.broker.queue.queue_position import JobLocation, TagQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunSnapshot
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
@@ -59,7 +59,7 @@ class Facts:
     lost: frozenset[str] = frozenset()
     # None for an ended run.
     queue: TagQueue | None = None
-    place: JobPlace | None = None
+    location: JobLocation | None = None
     last_finished: FinishedTask | None = None
     last_output_at: float | None = None
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, structs
 
-from pyoco_server.broker.queue.queue_position import Standing
+from pyoco_server.broker.queue.queue_position import JobState
 from pyoco_server.config.settings_table import MIN_ACK_WAIT_SEC
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.runs.run_models import (
@@ -98,23 +98,23 @@ def _scheduled(facts: Facts) -> Finding:
 def _pending(facts: Facts) -> Iterator[Finding]:
     run = facts.snapshot
     waited = facts.since(queued_since(run))
-    standing = None if facts.place is None else facts.place.standing
-    if standing is Standing.ABSENT and waited > facts.timing.silence.unstarted_sec:
+    state = None if facts.location is None else facts.location.state
+    if state is JobState.ABSENT and waited > facts.timing.silence.unstarted_sec:
         yield Finding("job_missing", {"waiting_sec": waited, "mended_within_sec": 2 * facts.timing.sweep_sec})
         return
     blockers = list(_blockers(facts))
-    if standing is Standing.DELIVERED:
+    if state is JobState.DELIVERED:
         ack_wait = None if facts.queue is None else facts.queue.limits.ack_wait_sec
         yield Finding("delivered_not_begun", {"waiting_sec": waited, "ack_wait_sec": ack_wait})
     yield from blockers
-    position = None if facts.place is None else facts.place.position
-    if facts.queue is not None and standing in (Standing.WAITING, Standing.UNKNOWN):
+    position = None if facts.location is None else facts.location.position
+    if facts.queue is not None and state in (JobState.WAITING, JobState.UNKNOWN):
         ahead = None if position is None else position - 1
         if blockers or ahead != 0:
             evidence = {"position": position, "waiting": facts.queue.waiting, "waiting_sec": waited}
             yield Finding("waiting_in_queue" if position is not None else "far_back_in_queue", evidence)
             return
-    if not blockers and standing is not Standing.DELIVERED:
+    if not blockers and state is not JobState.DELIVERED:
         free = [worker.worker_id for worker in _accepting(facts) if _free_slots(worker)]
         yield Finding("about_to_start", {"waiting_sec": waited, "workers": free[:_MAX_LISTED]})
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.queue.queue_position import JobPlace, QueuePlaces, TagQueue
+from pyoco_server.broker.queue.queue_position import JobLocation, QueueSearch, TagQueue
 from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.broker.stores.runs.run_log_store import RunLogs
 from pyoco_server.broker.stores.runs.run_store import RunStore
@@ -41,7 +41,7 @@ class Explainer:
         self._is_lost = is_lost
         self._runs = RunStore(connection)
         self._workers = WorkerRegistry(connection)
-        self._places = QueuePlaces(connection)
+        self._search = QueueSearch(connection)
         self._journal = Journal(connection)
         self._logs = RunLogs(connection)
         self._signatures = signatures_of(connection)
@@ -81,7 +81,7 @@ class Explainer:
         authentic = await self._signatures.is_authentic(stored)
         if run.status.parked or run.status is RunStatus.SCHEDULED or not is_tag(run.tag):
             return Facts(now=time.time(), snapshot=run, timing=self._timing, authentic=authentic)
-        queue = await self._places.queue(run.tag)
+        queue = await self._search.queue(run.tag)
         finished = await self._journal.last_finished(run.tag, run_id)
         printed_at = await self._logs.last_timestamp(run_id)
         workers = await self._workers.all()
@@ -93,16 +93,16 @@ class Explainer:
             workers=tuple(await workers_seen_by(caller, workers, self._lists, known=frozenset({run_id}))),
             lost=frozenset(each.instance_id for each in workers if self._is_lost(each)),
             queue=queue,
-            place=await self._place(run, queue),
+            location=await self._location(run, queue),
             last_finished=None if finished is None else FinishedTask(finished[0], _unix(finished[1])),
             last_output_at=None if printed_at is None else _unix(printed_at),
         )
 
-    async def _place(self, run: RunSnapshot, queue: TagQueue) -> JobPlace | None:
+    async def _location(self, run: RunSnapshot, queue: TagQueue) -> JobLocation | None:
         """Only of a run that waits for a worker: then its job is in the queue."""
         if run.status is not RunStatus.PENDING:
             return None
-        return await self._places.place(run.run_id, run.tag, queued_since(run), queue)
+        return await self._search.locate(run.run_id, run.tag, queued_since(run), queue)
 
 
 def _unix(moment: str) -> float:

@@ -31,7 +31,7 @@ from pyoco_server.runs.flow_yaml.graph_scan import (
 )
 from pyoco_server.runs.flow_yaml.yaml_problems import ProblemList, did_you_mean
 
-MAX_NESTING: Final = 32
+MAX_GRAPH_NESTING: Final = 32
 MAX_EXPANDED_CHARS: Final = 1_000_000  # pyoco parses a pipe again each time it is used
 MAX_EXPRESSION_CHARS: Final = 500
 MAX_ARGUMENTS: Final = 1_000  # each is compiled on its own
@@ -130,8 +130,8 @@ class _PipeWalk:
 
     def _check_cost(self, text: GraphText, cost: _Cost) -> None:
         """Reported once, where the limit is exceeded: from there on the cost counts as zero."""
-        if cost.depth > MAX_NESTING:
-            message = f"loops and switches are nested more than {MAX_NESTING} levels deep"
+        if cost.depth > MAX_GRAPH_NESTING:
+            message = f"loops and switches are nested more than {MAX_GRAPH_NESTING} levels deep"
             self.problems.add(text.field, message, text.location(0))
             cost.depth = 0
         if cost.chars > MAX_EXPANDED_CHARS:

@@ -24,7 +24,7 @@ _KIND_NAMES: Final = {
 }
 
 
-class Entry(NamedTuple):
+class MappingEntry(NamedTuple):
     key: Scalar
     value: Node
 
@@ -81,15 +81,15 @@ class Reader:
                 found[name] = entry.value
         return found
 
-    def entries(self, node: Node | None, field: str) -> dict[str, Entry]:
+    def entries(self, node: Node | None, field: str) -> dict[str, MappingEntry]:
         """A mapping with text keys, each there once; `<<` is replaced by what it merges."""
         if node is None or is_null(node):
             return {}
         if not isinstance(node, Mapping):
             self._at(node, field, f"must be a mapping, not {described(node)}")
             return {}
-        own: dict[str, Entry] = {}
-        merged: dict[str, Entry] = {}
+        own: dict[str, MappingEntry] = {}
+        merged: dict[str, MappingEntry] = {}
         for key, value in node.pairs():
             name = self._key(key, field)
             if name is None:
@@ -99,7 +99,7 @@ class Reader:
                 self._at(key, child(field, name), f"this key is there twice; the first is on line {first}")
                 continue
             assert isinstance(key, Scalar)
-            own[name] = Entry(key, value)
+            own[name] = MappingEntry(key, value)
             if key.kind == "merge":
                 merged = self._merged(value, field)
         if merged:
@@ -116,8 +116,8 @@ class Reader:
             self._at(key, field, f"a key must be text, not {described(key)}")
         return None
 
-    def _merged(self, value: Node, field: str) -> dict[str, Entry]:
-        merged: dict[str, Entry] = {}
+    def _merged(self, value: Node, field: str) -> dict[str, MappingEntry]:
+        merged: dict[str, MappingEntry] = {}
         for source in value.items if isinstance(value, Sequence) else [value]:
             if not isinstance(source, Mapping):
                 self._at(source, child(field, "<<"), f"can merge mappings only, not {described(source)}")

@@ -47,7 +47,7 @@ COUNTED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ListedRun:
+class FoundRun:
     run_id: str
     # As JSON.
     item: Raw
@@ -56,7 +56,7 @@ class ListedRun:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    runs: list[ListedRun]
+    runs: list[FoundRun]
     has_more: bool
     # How many match, if that was asked for; at most COUNTED unless `total_exact`.
     total: int | None
@@ -206,7 +206,7 @@ class RunIndex(SqliteIndex[IndexWriter]):
             await self._write(lambda: self._used().write_rollups())
 
 
-def _listed(db: sqlite3.Connection, keys: list[SortKey], *, with_params: bool) -> list[ListedRun]:
+def _listed(db: sqlite3.Connection, keys: list[SortKey], *, with_params: bool) -> list[FoundRun]:
     preview = "(SELECT preview FROM params p WHERE p.doc = r.doc)" if with_params else "NULL"
     # One statement for the page: this thread may have to wait for the GIL at each statement.
     rows = db.execute(
@@ -216,7 +216,7 @@ def _listed(db: sqlite3.Connection, keys: list[SortKey], *, with_params: bool) -
         [json.dumps([key.revision for key in keys])],
     )
     return [
-        ListedRun(run_id_of(run), Raw(_with_params(item, params)), key)
+        FoundRun(run_id_of(run), Raw(_with_params(item, params)), key)
         for (run, item, params), key in zip(rows, keys, strict=True)
     ]
 

@@ -7,7 +7,7 @@ from unicodedata import normalize
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.runs.artifact_models import ArtifactCounts
 from pyoco_server.records.runs.causes import Cause, CauseKind, cause_of
@@ -146,9 +146,9 @@ class _Stored(Struct):
 
 
 _decode = snapshot_decoder(_Stored)
-_decode_waiting = json_record(_Waiting, whole=False)
+_decode_waiting = record_decoder(_Waiting, whole=False)
 _KNOWN_STATUSES: Final = frozenset(map(str, RunStatus))
-_decode_status = json_record(_Status, whole=False)
+_decode_status = record_decoder(_Status, whole=False)
 # Numbers are searched as they were written.
 _decode_params = msgspec.json.Decoder(float_hook=str).decode
 

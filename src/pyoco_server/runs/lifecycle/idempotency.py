@@ -1,4 +1,6 @@
-"""One run per idempotency key, whatever fails: every step is a compare-and-set on the key.
+"""One run per idempotency key of a client's request: every step is a compare-and-set on the key.
+
+Keys of deliveries to hooks and of workflow events: triggers/trigger_receipts.py.
 
 A submission creates the key with its run's id, stores the run, marks the key as *accepted*, and responds.
 What can happen meanwhile:
@@ -61,24 +63,24 @@ class KeyedRequest:
     digest: str
 
 
-def keyed_submission(key: str, job: Job, *asked: Any) -> KeyedRequest:
-    """`asked` is what the request says besides its job."""
-    return KeyedRequest(IdempotencyKey(key, job.tenant_id), payload_digest(job, *asked))
+def keyed_submission(key: str, job: Job, *compared_fields: Any) -> KeyedRequest:
+    """`compared_fields`: what the request has besides its job. A repeated request must have the same."""
+    return KeyedRequest(IdempotencyKey(key, job.tenant_id), payload_digest(job, *compared_fields))
 
 
-def keyed_command(key: str, tenant_id: str | None, *asked: Any) -> KeyedRequest:
-    """`asked` is the command and all of its arguments."""
-    return KeyedRequest(IdempotencyKey(key, tenant_id), _digest(asked))
+def keyed_command(key: str, tenant_id: str | None, *compared_fields: Any) -> KeyedRequest:
+    """`compared_fields`: the command and all of its arguments."""
+    return KeyedRequest(IdempotencyKey(key, tenant_id), _digest(compared_fields))
 
 
-def payload_digest(job: Job, *asked: Any) -> str:
+def payload_digest(job: Job, *compared_fields: Any) -> str:
     """The same for two submissions of the same work."""
     work = (job.flow_name, job.params, job.tag, job.tags, job.timeout_sec, job.workflow_yaml_sha256)
-    return _digest((*work, *asked))
+    return _digest((*work, *compared_fields))
 
 
-def _digest(asked: tuple[Any, ...]) -> str:
-    return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
+def _digest(compared_fields: tuple[Any, ...]) -> str:
+    return sha256(msgspec.json.encode(compared_fields, order="deterministic")).hexdigest()
 
 
 class KeyedRequests:

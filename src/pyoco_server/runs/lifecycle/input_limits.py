@@ -1,19 +1,17 @@
 """Limits of the fields that a schedule, an action or a hook keeps for its runs: those of a submit."""
 
-from typing import Any, Final
+from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
+from pyoco_server.records.nesting import MAX_INPUT_NESTING, is_nested_deeper
 from pyoco_server.records.runs.run_models import encode
-from pyoco_server.runs.flow_yaml.nesting import check_nesting
-
-_MAX_NESTING: Final = 100
 
 
 def check_params(config: NatsBackendConfig, params: dict[str, Any]) -> None:
     """InvalidRequest if they are nested too deep, or too large."""
-    if not check_nesting(params, _MAX_NESTING):
-        raise InvalidRequest(problems=[FieldProblem("params", f"nested more than {_MAX_NESTING} deep")])
+    if is_nested_deeper(params, MAX_INPUT_NESTING):
+        raise InvalidRequest(problems=[FieldProblem("params", f"nested more than {MAX_INPUT_NESTING} deep")])
     most = config.max_run_snapshot_bytes
     if (size := len(encode(params))) > most:
         message = (

@@ -20,8 +20,8 @@ DELAY_EXPECTED: Final = f"expected a number of seconds from 0 to {TEN_YEARS_SEC}
 class RequestedStart:
     # Unset: at once.
     at: float | UnsetType = UNSET
-    # What an idempotency key stands for besides the rest of the request. A delay is the same in a retry.
-    asked: tuple[Any, ...] = ()
+    # Compared with an earlier request that had the same idempotency key. A delay is the same in a retry.
+    compared_fields: tuple[Any, ...] = ()
 
 
 AT_ONCE: Final = RequestedStart()
@@ -39,12 +39,12 @@ def requested_start(
     if isinstance(delay_sec, int | float):
         # The millisecond, as the clock of the server is known; not rounded up, or no delay would be one.
         at = math.floor((now + delay_sec) * 1000) / 1000
-        return RequestedStart(at=at, asked=("delay_sec", float(delay_sec)))
+        return RequestedStart(at=at, compared_fields=("delay_sec", float(delay_sec)))
     assert isinstance(start_at, int | float | str)
     at = _moment(start_at)
     if at > now + TEN_YEARS_SEC:
         raise _invalid(start_at, "more than ten years ahead; give an earlier time")
-    return RequestedStart(at=at, asked=("start_at", at))
+    return RequestedStart(at=at, compared_fields=("start_at", at))
 
 
 def _moment(given: float | str) -> float:

@@ -57,7 +57,7 @@ class RequestedRerun:
         """What an idempotency key stands for. Unset options are omitted, as in earlier versions."""
         kept = ("keep_answers",) if self.keep_answers else ()
         changed = () if self.params is None else ("params", self.params)
-        return ("rerun", self.run_id, self.mode, self.task, *kept, *changed, *self.start.asked)
+        return ("rerun", self.run_id, self.mode, self.task, *kept, *changed, *self.start.compared_fields)
 
 
 async def rerun_job(connection: Connection, rerun: RequestedRerun, caller: Caller) -> Job:

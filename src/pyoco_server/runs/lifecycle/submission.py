@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from pyoco_server.aio.deadlines import TimeBudget
+from pyoco_server.aio.deadlines import BlockTimeouts
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.tag_consumers import UnusableConsumers, work_subject
@@ -86,14 +86,14 @@ class Submitter:
         self._unusable = UnusableConsumers(connection)
         self.signatures = signatures_of(connection)
         self.withdrawer = Withdrawer(connection)
-        self._budget = TimeBudget(_BUDGET_SEC)
+        self._timeouts = BlockTimeouts(_BUDGET_SEC)
 
     async def start(self) -> None:
         await self.withdrawer.start()
 
     async def close(self) -> None:
         await self.withdrawer.close()
-        self._budget.close()
+        self._timeouts.close()
 
     async def earlier_submission(self, request: KeyedRequest) -> KeyRecord | None:
         """The run of an earlier request with this key, if any."""
@@ -120,7 +120,7 @@ class Submitter:
         try:
             if _reuses_journal(job):
                 await self._copy_journal(job)
-            with self._connection.urgent, self._budget.limit():
+            with self._connection.urgent, self._timeouts.limit():
                 if request is None:
                     await self._store_and_queue(prepared)
                     return job.run_id

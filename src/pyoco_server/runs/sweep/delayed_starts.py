@@ -27,7 +27,7 @@ _RETRY_SEC: Final = 5.0
 
 
 class DelayedStarts:
-    """A source of the timekeeper."""
+    """Releases each run when its start has come. Called by the timekeeper."""
 
     name = "delayed starts"
 

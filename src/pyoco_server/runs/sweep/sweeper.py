@@ -120,7 +120,7 @@ class Sweeper:
     async def _round(self) -> None:
         # A round needs the index, which then reads every run that is being submitted. The first one comes
         # with the first request.
-        await self._connection.urgent.burst_over(burst_wait_sec(self._interval_sec))
+        await self._connection.urgent.wait_for_burst_end(burst_wait_sec(self._interval_sec))
         # Until all open runs are known, nothing can be decided.
         await self._lists.caught_up()
         was_held = self.lease.held

@@ -15,7 +15,7 @@ from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.broker.queue.worker_probe import WorkerProbe, is_instance_id
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import iso_time
 from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.index.run_lists import RunLists
@@ -33,7 +33,7 @@ _PROBE_EVERY_SEC = 0.5
 _SEARCHED_SEC = 10.0
 _CONCURRENT = 16
 
-_decode_head = json_record(WorkerHead, whole=False)
+_decode_head = record_decoder(WorkerHead, whole=False)
 
 
 @dataclass(slots=True)

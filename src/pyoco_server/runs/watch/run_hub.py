@@ -237,15 +237,15 @@ class RunHub:
         return BucketPosition(self._recent.bucket, revision)
 
     def on_followed(self, callback: Callable[[bool], None]) -> None:
-        """Call it when the first follower joins (True) and when the last one leaves (False)."""
+        """Register a callback: called when the first follower joins (True) or the last one leaves (False)."""
         self._on_followed.append(callback)
 
     def on_begin(self, callback: Callable[[], None]) -> None:
-        """Call it when everything stored before the first published batch is known."""
+        """Register a callback: called when everything stored before the first published batch is known."""
         self._on_begin.append(callback)
 
     def on_changes(self, callback: Callable[[Sequence[RunChange]], None]) -> None:
-        """Call it with every published batch; this does not count as a follower."""
+        """Register a callback: called with every published batch; this does not count as a follower."""
         self._on_changes.append(callback)
 
     def follow_run(self, run_id: str) -> AbstractContextManager[RunFollower]:

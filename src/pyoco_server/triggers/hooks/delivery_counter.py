@@ -1,10 +1,13 @@
-"""Counts deliveries of which only the number is kept: one at once, the others of a minute at its end."""
+"""Counts deliveries that are not stored one by one.
+
+The first of a minute is written at once; the count of the others when the minute ends.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from pyoco_server.broker.stores.triggers.delivery_store import HookName
+from pyoco_server.broker.stores.triggers.delivery_store import HookInstance
 from pyoco_server.records.triggers.hook_models import DeliveryStatus, DeliverySummary
 
 _MINUTE_SEC: Final = 60.0
@@ -20,20 +23,20 @@ class _Minute:
 
 
 class DeliveryCounter:
-    """A source of the timekeeper."""
+    """Writes the counts of the minutes that are over when the timekeeper calls it."""
 
     name = "counted deliveries"
 
-    def __init__(self, write: Callable[[HookName, DeliverySummary], None]) -> None:
+    def __init__(self, write: Callable[[HookInstance, DeliverySummary], None]) -> None:
         self._write = write
         self._wake: Callable[[], None] = lambda: None
-        self._minutes: dict[tuple[HookName, DeliveryStatus], _Minute] = {}
+        self._minutes: dict[tuple[HookInstance, DeliveryStatus], _Minute] = {}
 
     def on_counted(self, wake: Callable[[], None]) -> None:
-        """Call it when `run_due` has something to do."""
+        """Register a callback: called when `run_due` has something to do."""
         self._wake = wake
 
-    def add(self, hook: HookName, summary: DeliverySummary) -> None:
+    def add(self, hook: HookInstance, summary: DeliverySummary) -> None:
         key = hook, summary.status
         minute = self._minutes.get(key)
         if minute is not None and summary.at < minute.ends_at:
@@ -57,7 +60,7 @@ class DeliveryCounter:
         for key in list(self._minutes):
             self._end(key)
 
-    def _end(self, key: tuple[HookName, DeliveryStatus]) -> None:
+    def _end(self, key: tuple[HookInstance, DeliveryStatus]) -> None:
         minute = self._minutes.pop(key, None)
         if minute is not None and minute.rest is not None:
             self._write(key[0], minute.rest)

@@ -12,8 +12,8 @@ import msgspec
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
 from pyoco_server.records.json_pointers import ABSENT, equal, is_pointer, value_at
+from pyoco_server.records.nesting import MAX_INPUT_NESTING, is_nested_deeper
 from pyoco_server.records.triggers.hook_models import HookKind, HookRecord
-from pyoco_server.runs.flow_yaml.nesting import check_nesting
 from pyoco_server.triggers.hooks.signatures import Incoming
 
 # The parameter of a hook without a map.
@@ -23,7 +23,6 @@ SOURCE_EXPECTED: Final = "expected a JSON pointer such as /issue/number, `header
 _HEADER: Final = "header:"
 _QUERY: Final = "query:"
 _FORM: Final = "application/x-www-form-urlencoded"
-_MAX_NESTING: Final = 100
 # Where senders put the id of a delivery; the first that is there.
 _DELIVERY_IDS: Final[Mapping[HookKind, tuple[str, ...]]] = {
     HookKind.TOKEN: ("header:idempotency-key", "header:x-idempotency-key"),
@@ -124,8 +123,8 @@ def _json(text: bytes) -> Any:
         raise _unreadable("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
         raise _unreadable(f"the body is not JSON: {malformed}") from None
-    if not check_nesting(document, _MAX_NESTING):
-        raise _unreadable(f"nested more than {_MAX_NESTING} deep")
+    if is_nested_deeper(document, MAX_INPUT_NESTING):
+        raise _unreadable(f"nested more than {MAX_INPUT_NESTING} deep")
     return document
 
 

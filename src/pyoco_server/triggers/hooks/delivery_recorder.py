@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.triggers.delivery_store import DeliveryStore, HookName
+from pyoco_server.broker.stores.triggers.delivery_store import DeliveryStore, HookInstance
 from pyoco_server.errors import PyocoError
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.triggers.hook_models import (
@@ -64,7 +64,7 @@ class DeliveryRecorder:
         content.headers = _redacted(delivery.headers, secret_names)
         content.query = _redacted(delivery.query, frozenset())
         content.body = body
-        self._write_soon(name_of(hook), summary, content, refused=False)
+        self._write_soon(instance_of(hook), summary, content, refused=False)
 
     def count_refused(self, hook: HookRecord, why: Refusal, client_ip: str | None) -> None:
         summary = DeliverySummary(
@@ -78,35 +78,35 @@ class DeliveryRecorder:
 
     def count(self, hook: HookRecord, summary: DeliverySummary) -> None:
         """Count it without storing its content."""
-        self.counter.add(name_of(hook), summary)
+        self.counter.add(instance_of(hook), summary)
 
-    def _write_counted(self, name: HookName, summary: DeliverySummary) -> None:
-        self._write_soon(name, summary, DeliveryContent(body=None), refused=True)
+    def _write_counted(self, hook: HookInstance, summary: DeliverySummary) -> None:
+        self._write_soon(hook, summary, DeliveryContent(body=None), refused=True)
 
     def _write_soon(
-        self, name: HookName, summary: DeliverySummary, content: DeliveryContent, *, refused: bool
+        self, hook: HookInstance, summary: DeliverySummary, content: DeliveryContent, *, refused: bool
     ) -> None:
         if len(self._writing) >= _MAX_WAITING:
             self.dropped += 1
             return
-        task = asyncio.create_task(self._write(name, summary, content, refused=refused))
+        task = asyncio.create_task(self._write(hook, summary, content, refused=refused))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
     async def _write(
-        self, name: HookName, summary: DeliverySummary, content: DeliveryContent, *, refused: bool
+        self, hook: HookInstance, summary: DeliverySummary, content: DeliveryContent, *, refused: bool
     ) -> None:
         async with self._limit:
             try:
-                await self._store.add(name, summary, content, refused=refused)
+                await self._store.add(hook, summary, content, refused=refused)
             except PyocoError as error:
                 self.dropped += 1
-                extra = Err.NATS_UNAVAILABLE.log_fields(hook_id=name.hook_id, run_id=summary.run_id)
+                extra = Err.NATS_UNAVAILABLE.log_fields(hook_id=hook.hook_id, run_id=summary.run_id)
                 log.warning("a delivery is not kept: %s", error, extra=extra)
 
 
-def name_of(hook: HookRecord) -> HookName:
-    return HookName(hook.tenant_id, hook.hook_id, hook.incarnation)
+def instance_of(hook: HookRecord) -> HookInstance:
+    return HookInstance(hook.tenant_id, hook.hook_id, hook.incarnation)
 
 
 def _redacted(values: Mapping[str, str], secret_names: frozenset[str]) -> dict[str, str]:

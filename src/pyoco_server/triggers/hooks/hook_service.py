@@ -30,7 +30,7 @@ from pyoco_server.records.triggers.hook_models import (
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
 from pyoco_server.triggers.hooks.delivery_mapping import sources_of
-from pyoco_server.triggers.hooks.delivery_recorder import REDACTED, name_of
+from pyoco_server.triggers.hooks.delivery_recorder import REDACTED, instance_of
 from pyoco_server.triggers.hooks.hook_checks import check_hook, check_secret, new_secret
 from pyoco_server.triggers.hooks.hook_directory import HookDirectory
 from pyoco_server.triggers.hooks.hook_receiver import DeliveryOutcome, HookReceiver, Repetition
@@ -177,15 +177,15 @@ class HookService:
         )
         assert stored is not None, "the check refuses that"
         self._directory.remove(stored.record, revision=stored.revision)
-        await self._deliveries.remove_all(name_of(stored.record))
+        await self._deliveries.remove_all(instance_of(stored.record))
         log.info("hook deleted", extra=_log_fields(stored.record))
 
     async def deliveries(self, hook: HookRecord) -> list[KeptDelivery]:
         """The kept ones, the newest first."""
-        return await self._deliveries.all_of(name_of(hook))
+        return await self._deliveries.all_of(instance_of(hook))
 
     async def delivery(self, hook: HookRecord, delivery_id: int) -> KeptDelivery:
-        found = await self._deliveries.get(name_of(hook), delivery_id)
+        found = await self._deliveries.get(instance_of(hook), delivery_id)
         if found is None:
             raise DeliveryNotFound(f"the hook {hook.hook_id!r} has no delivery {delivery_id}")
         return found

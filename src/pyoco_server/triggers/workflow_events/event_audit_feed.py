@@ -11,17 +11,22 @@ from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.triggers.workflow_event_models import decode_audit_row
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.index.sqlite.index_feed import CatchUp, IndexFeedReader
-from pyoco_server.triggers.workflow_events.event_audit_index import AuditIndex, AuditWrite, Month, Selection
+from pyoco_server.triggers.workflow_events.event_audit_index import (
+    EventAuditIndex,
+    EventAuditWrite,
+    Month,
+    MonthSelection,
+)
 
 _KEY_PARTS: Final = 3
 
 
-class AuditFeedReader(IndexFeedReader[AuditIndex, AuditWrite]):
+class EventAuditFeedReader(IndexFeedReader[EventAuditIndex, EventAuditWrite]):
     name = "audit rows"
     key_field = "audit_key"
     kind = RecordKind.AUDIT_ROW
 
-    def __init__(self, connection: Connection, index: AuditIndex, on_rows: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection, index: EventAuditIndex, on_rows: Callable[[], None]) -> None:
         """`on_rows` is called when there are new rows, and when the index is ready."""
         config = connection.config
         prefix = f"{config.audit_subject_prefix}."
@@ -47,27 +52,27 @@ class AuditFeedReader(IndexFeedReader[AuditIndex, AuditWrite]):
     def _became_ready(self) -> None:
         self._on_rows()
 
-    def _decode(self, key: str, message: StreamMessage) -> AuditWrite | None:
+    def _decode(self, key: str, message: StreamMessage) -> EventAuditWrite | None:
         if key.count(".") != _KEY_PARTS - 1:
             return None
         row = decode_audit_row(message.data)
         if audit_key(row) != key:
             raise UnreadableRecord(f"it is the row {audit_key(row)[:100]}")
-        return AuditWrite(key, message.sequence, row, message.data)
+        return EventAuditWrite(key, message.sequence, row, message.data)
 
-    def _without_record(self, key: str, message: StreamMessage, problem: str) -> AuditWrite:
-        return AuditWrite(key, message.sequence, problem=problem)
+    def _without_record(self, key: str, message: StreamMessage, problem: str) -> EventAuditWrite:
+        return EventAuditWrite(key, message.sequence, problem=problem)
 
 
-class AuditSummaries:
+class EventAuditSummaries:
     """Each read first waits, for a limited time, until the index has caught up."""
 
-    def __init__(self, index: AuditIndex, feed: BucketFeed) -> None:
+    def __init__(self, index: EventAuditIndex, feed: BucketFeed) -> None:
         self._index = index
         self._catch_up = CatchUp(
             index, feed, lambda: f"{index.entries} audit rows are read, at most {feed.behind} are left"
         )
 
-    async def month(self, selected: Selection, *, recent: int) -> Month:
+    async def month(self, selected: MonthSelection, *, recent: int) -> Month:
         await self._catch_up.wait()
         return await self._index.month(selected, recent=recent)

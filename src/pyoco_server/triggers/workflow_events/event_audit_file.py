@@ -55,7 +55,7 @@ def line_of(row: AuditRow, sequence: int) -> bytes:
     return msgspec.json.encode(fields) + b"\n"
 
 
-class AuditFile:
+class EventAuditFile:
     def __init__(self, connection: Connection) -> None:
         config = connection.config
         self._connection = connection

@@ -1,4 +1,4 @@
-"""The SQLite index of audit rows, with counts per month: a summary reads a few rows of it."""
+"""The SQLite index of the audit rows of workflow events, with counts per month for the summaries."""
 
 import sqlite3
 from collections import Counter
@@ -50,7 +50,7 @@ SCHEMA: Final = FileSchema(
 
 
 @dataclass(frozen=True, slots=True)
-class AuditWrite:
+class EventAuditWrite:
     key: str
     revision: int
     # None when it cannot be read.
@@ -61,7 +61,7 @@ class AuditWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class MonthSelection:
     """The rows of one kind and month, that one tenant may see."""
 
     event_type: str
@@ -98,11 +98,11 @@ class Month:
     recent: list[AuditRow]
 
 
-class AuditWriter(StreamWriter[AuditWrite]):
+class EventAuditIndexWriter(StreamWriter[EventAuditWrite]):
     table = "rows"
     tables = ("rows", "counts")
 
-    def _insert(self, writes: Sequence[AuditWrite]) -> int:
+    def _insert(self, writes: Sequence[EventAuditWrite]) -> int:
         read = [(write, write.row) for write in writes if write.row is not None]
         self._db.executemany(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -130,17 +130,17 @@ class AuditWriter(StreamWriter[AuditWrite]):
             self._db.execute("DELETE FROM counts WHERE n = 0")
 
 
-class AuditIndex(StreamIndex[AuditWrite]):
+class EventAuditIndex(StreamIndex[EventAuditWrite]):
     schema = SCHEMA
 
-    def _new_writer(self, connection: sqlite3.Connection) -> AuditWriter:
-        return AuditWriter(connection)
+    def _new_writer(self, connection: sqlite3.Connection) -> EventAuditIndexWriter:
+        return EventAuditIndexWriter(connection)
 
-    async def month(self, selected: Selection, *, recent: int) -> Month:
+    async def month(self, selected: MonthSelection, *, recent: int) -> Month:
         return await self._read(lambda db: read_month(db, selected, recent=recent))
 
 
-def read_month(db: sqlite3.Connection, selected: Selection, *, recent: int) -> Month:
+def read_month(db: sqlite3.Connection, selected: MonthSelection, *, recent: int) -> Month:
     """However many rows the month has, this reads its counts and the newest rows."""
     sql, values = selected.sql
     counts = MonthCounts()

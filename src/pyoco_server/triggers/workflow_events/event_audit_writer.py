@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.triggers.event_audit_store import AuditStore
+from pyoco_server.broker.stores.triggers.event_audit_store import EventAuditStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.ids import new_uuid, uuid_of
@@ -81,7 +81,7 @@ class EventAuditWriter:
         self._connection = connection
         # The tenant of a refused request is not known.
         self._tenant_id = connection.config.workflow_event_tenant or None
-        self._store = AuditStore(connection)
+        self._store = EventAuditStore(connection)
         self._clock = clock
         self._wake: Callable[[], None] = lambda: None
         # Of this gateway: others count theirs.
@@ -92,7 +92,7 @@ class EventAuditWriter:
         self.lost = 0
 
     def on_refused(self, wake: Callable[[], None]) -> None:
-        """Call it when `run_due` has something to do."""
+        """Register a callback: called when `run_due` has something to do."""
         self._wake = wake
 
     async def start(self) -> None:

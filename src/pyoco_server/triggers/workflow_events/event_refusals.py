@@ -23,7 +23,7 @@ def has_month(event: EventInput) -> bool:
     return not any(_month_problems(event))
 
 
-def no_month(event: EventInput) -> EventInvalid:
+def invalid_event_month(event: EventInput) -> EventInvalid:
     return EventInvalid("Workflow event requires valid year/month.", problems=[*_month_problems(event)])
 
 

@@ -52,9 +52,13 @@ from pyoco_server.triggers.workflow_events.event_reasons import (
     EventFailure,
     reason_of,
 )
-from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month, not_executable
-from pyoco_server.triggers.workflow_events.event_request import (
-    EventRequest,
+from pyoco_server.triggers.workflow_events.event_refusals import (
+    has_month,
+    invalid_event_month,
+    not_executable,
+)
+from pyoco_server.triggers.workflow_events.event_submission import (
+    WorkflowEventSubmission,
     params_of,
     read_event,
     with_template_defaults,
@@ -104,7 +108,7 @@ class _Processing:
     """An event that is being processed, and what is known of it so far."""
 
     sender: Sender
-    request: EventRequest
+    submission: WorkflowEventSubmission
     # What it has sent, with the defaults of its template once that is resolved.
     filled: EventInput
     action: str = _ACTION
@@ -118,11 +122,11 @@ class _Processing:
     def details(self, reason: EventFailure | None = None, why: str | None = None) -> EventDetails:
         template = self.template
         return EventDetails(
-            template_id=self.request.template_id if template is None else template.id,
+            template_id=self.submission.template_id if template is None else template.id,
             template_name=None if template is None else template.name,
             event_name=self.filled.event_name,
             source=self.filled.source,
-            idempotency_key=self.request.idempotency_key,
+            idempotency_key=self.submission.idempotency_key,
             reason=why,
             reason_class=None if reason is None else reason.reason_class,
             reason_code=None if reason is None else reason.code,
@@ -157,9 +161,9 @@ class WorkflowEvents:
         # What became of the events that this gateway has received.
         self.outcomes: Counter[str] = Counter(dict.fromkeys(EventStatus, 0))
 
-    async def receive(self, request: EventRequest, sender: Sender) -> EventResponse:
+    async def receive(self, submission: WorkflowEventSubmission, sender: Sender) -> EventResponse:
         """Start the run of an event, or find that of its idempotency key."""
-        event = _Processing(sender, request, request.event)
+        event = _Processing(sender, submission, submission.event)
         try:
             started = await self._process(event)
         except Exception as error:
@@ -171,12 +175,14 @@ class WorkflowEvents:
         template = event.resolved_template
         if not started.is_new:
             await self._note_duplicate(event, started)
-        return EventResponse(template, request.idempotency_key, started.run_id, duplicate=not started.is_new)
+        return EventResponse(
+            template, submission.idempotency_key, started.run_id, duplicate=not started.is_new
+        )
 
     async def refuse(self, error: PyocoError, sender: Sender, body: dict[str, Any] | None = None) -> None:
         """Write an audit row for a body that cannot be read."""
-        request = read_event(body or {})
-        event = _Processing(sender, request, request.event)
+        submission = read_event(body or {})
+        event = _Processing(sender, submission, submission.event)
         await self._write_row(event, MALFORMED, _why(error))
 
     async def retry(self, job: RetryJob) -> str:
@@ -205,10 +211,10 @@ class WorkflowEvents:
         return template
 
     async def test(
-        self, request: EventRequest, template: TemplateRecord, tenant_id: str | None
+        self, submission: WorkflowEventSubmission, template: TemplateRecord, tenant_id: str | None
     ) -> EventPreview:
         """What an event would start by this template; nothing is started, stored or audited."""
-        event = with_template_defaults(request.event, template)
+        event = with_template_defaults(submission.event, template)
         binding = await self._actions.binding_of(tenant_id, template.first.action)
         problem: PyocoError | None = None
         try:
@@ -216,28 +222,28 @@ class WorkflowEvents:
             if binding is None:
                 raise not_executable(template)
             if not has_month(event):
-                raise no_month(event)
+                raise invalid_event_month(event)
         except PyocoError as error:
             problem = error
-        return EventPreview(template, binding, event, request.idempotency_key, problem)
+        return EventPreview(template, binding, event, submission.idempotency_key, problem)
 
     async def _process(self, event: _Processing) -> StartedOnce:
-        request, tenant_id = event.request, event.sender.tenant_id
-        template = await self._resolved(tenant_id, request.template_id, request.event_name)
+        submission, tenant_id = event.submission, event.sender.tenant_id
+        template = await self._resolved(tenant_id, submission.template_id, submission.event_name)
         event.template = template
-        event.filled = with_template_defaults(request.event, template)
+        event.filled = with_template_defaults(submission.event, template)
         return await self._found_or_started(event)
 
     async def _found_or_started(self, event: _Processing) -> StartedOnce:
         """The run of its key, or a new one. A duplicate is found even if the event names no month."""
-        request = event.request
+        submission = event.submission
         binding = await self._binding(event)
-        if request.idempotency_key is not None:
-            found = await self._receipts.find(self._key(event, request.idempotency_key))
+        if submission.idempotency_key is not None:
+            found = await self._receipts.find(self._key(event, submission.idempotency_key))
             if found is not None:
-                return await self._receipts.finish(found, request.fingerprint, self._note_success(event))
+                return await self._receipts.finish(found, submission.fingerprint, self._note_success(event))
         if not has_month(event.filled):
-            raise no_month(event.filled)
+            raise invalid_event_month(event.filled)
         return await self._start(event, binding)
 
     async def _resolved(
@@ -258,7 +264,7 @@ class WorkflowEvents:
 
     async def _start(self, event: _Processing, binding: FlowBinding) -> StartedOnce:
         job = self._job(event, binding)
-        key = event.request.idempotency_key
+        key = event.submission.idempotency_key
         if key is None:
             await self._take_slot(event, job.run_id)
             owner = _owner(event.resolved_template)
@@ -270,7 +276,7 @@ class WorkflowEvents:
             receipt_key = self._key(event, key)
             expected = run_id_of(receipt_key)
             await self._take_slot(event, expected)
-            request = StartRequest(receipt_key, event.request.fingerprint, job)
+            request = StartRequest(receipt_key, event.submission.fingerprint, job)
             started = await self._receipts.start_once(request, self._note_success(event))
             if started.run_id != expected and event.resolved_template.overlap is not TemplateOverlap.ALLOW:
                 await self._slots.pass_on(
@@ -299,7 +305,7 @@ class WorkflowEvents:
     def _job(self, event: _Processing, binding: FlowBinding) -> Job:
         job = job_of_binding(
             binding,
-            params_of(with_template_defaults(event.request.event, event.resolved_template)),
+            params_of(with_template_defaults(event.submission.event, event.resolved_template)),
             tenant_id=event.sender.tenant_id,
             api_key_id=event.sender.api_key_id,
             cause=Cause(kind=CauseKind.EVENT, id=_owner(event.resolved_template)),
@@ -375,7 +381,7 @@ class WorkflowEvents:
 
     async def _queue(self, event: _Processing, reason: EventFailure, why: str) -> None:
         """Have it sent again, if that cannot start a second run and NATS can store it."""
-        key = event.request.idempotency_key
+        key = event.submission.idempotency_key
         if key is None or event.template is None or self.retries is None or not self._connection.ready:
             return
         now, config = self._clock(), self._config
@@ -386,7 +392,7 @@ class WorkflowEvents:
             template_name=event.template.name,
             action_key=event.template.first.action,
             idempotency_key=key,
-            fingerprint=event.request.fingerprint,
+            fingerprint=event.submission.fingerprint,
             event=event.filled,
             max_attempts=config.workflow_event_retry_max_attempts,
             next_retry_at=now + config.workflow_event_retry_base_delay_seconds,
@@ -409,9 +415,9 @@ class WorkflowEvents:
     def _event_of(self, job: RetryJob) -> _Processing:
         event = msgspec.structs.replace(job.event, source=f"{job.event.source}:retry")
         # Its run gets the source of the sender.
-        request = EventRequest(job.template_id, job.idempotency_key, job.event, job.fingerprint)
+        submission = WorkflowEventSubmission(job.template_id, job.idempotency_key, job.event, job.fingerprint)
         sender = Sender(job.tenant_id, job.api_key_id, job.actor)
-        return _Processing(sender, request, event, action=_RETRY_ACTION)
+        return _Processing(sender, submission, event, action=_RETRY_ACTION)
 
 
 def _owner(template: TemplateRecord) -> str:

@@ -63,7 +63,7 @@ class DrainCounts:
 
 
 class RetryQueue:
-    """A source of the timekeeper."""
+    """Executes the retry jobs that are due. Called by the timekeeper."""
 
     name = "retries of workflow events"
 
@@ -96,7 +96,7 @@ class RetryQueue:
         self.refused = 0
 
     def on_changes(self, wake: Callable[[], None]) -> None:
-        """Call it when something may be due earlier."""
+        """Register a callback: called when something may be due earlier."""
         self._wake = wake
 
     async def start(self) -> None:

@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from pyoco_server.records.decoding import is_nested_deeper
+from pyoco_server.records.nesting import MAX_INPUT_NESTING, is_json_nested_deeper
 from pyoco_server.records.waits.wait_models import OnTimeout, Question, encode
 from pyoco_server.waits.human.answer_types import EXPECTED_SCHEMA, plain_value, schema_of_type
 
 DEFAULT_NAME: Final = "human"
 MAX_MESSAGE_CHARS: Final = 10_000
 MAX_NAME_CHARS: Final = 200
-MAX_NESTING: Final = 100
 _RECEIVER: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_ASSIGNEES: Final = 100
 # Of an assignee that is a group of API keys.
@@ -169,7 +168,7 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
             schema = schema_of_type(schema)
         except TypeError:
             raise _wrong("schema", schema, EXPECTED_SCHEMA) from None
-    from pyoco_server.waits.human.answers.schema_validation import check_schema  # noqa: PLC0415 - most executors never need it
+    from pyoco_server.json_schemas.schema_validation import check_schema  # noqa: PLC0415 - most executors never need it
 
     frozen: dict[str, Any] = json_value(schema, call="ctx.human(", argument="schema")
     try:
@@ -212,7 +211,7 @@ def _check_values(asked: Question) -> None:
     """The proposal and the default must match the schema."""
     if asked.schema is None:
         return
-    from pyoco_server.waits.human.answers.schema_validation import problems_of  # noqa: PLC0415 - see above
+    from pyoco_server.json_schemas.schema_validation import problems_of  # noqa: PLC0415 - see above
 
     for field, value in (("proposal", asked.proposal), ("default", asked.default)):
         if value is not UNSET and (problems := problems_of(value, asked.schema)):
@@ -227,8 +226,9 @@ def json_value(value: Any, *, call: str, argument: str) -> Any:
         plain = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"{call}{argument}=...): expected a JSON value: {error}") from None
-    if is_nested_deeper(text.encode(), MAX_NESTING):
-        raise TypeError(f"{call}{argument}=...): expected a JSON value, at most {MAX_NESTING} levels deep")
+    if is_json_nested_deeper(text.encode(), MAX_INPUT_NESTING):
+        limit = f"at most {MAX_INPUT_NESTING} levels deep"
+        raise TypeError(f"{call}{argument}=...): expected a JSON value, {limit}")
     return plain
 
 

@@ -48,6 +48,8 @@ class DecidedCounts:
 
 
 class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
+    """Its callbacks are called in the event loop."""
+
     name = "waits"
     key_field = "wait_id"
     kind = RecordKind.WAIT
@@ -64,19 +66,19 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         self._on_disappeared: list[Callable[[Sequence[str]], None]] = []
 
     def on_changes(self, callback: Callable[[], None]) -> None:
-        """Call it, in the event loop, when waits have changed and when the index is ready."""
+        """Register a callback: called when waits have changed and when the index is ready."""
         self._on_changes.append(callback)
 
     def on_writes(self, callback: Callable[[Sequence[WaitWrite]], None]) -> None:
-        """Call it, in the event loop, with each batch that the index has stored after it was ready."""
+        """Register a callback: called with each batch that the index has stored after it was ready."""
         self._on_writes.append(callback)
 
     def on_filled(self, callback: Callable[[], None]) -> None:
-        """Call it, in the event loop, when the index is filled: at the start, or after a loss of NATS."""
+        """Register a callback: called when the index is filled: at the start, or after a loss of NATS."""
         self._on_filled.append(callback)
 
     def on_disappeared(self, callback: Callable[[Sequence[str]], None]) -> None:
-        """Call it, in the event loop, with the ids of runs whose waits disappeared without a marker."""
+        """Register a callback: called with the ids of runs whose waits disappeared without a marker."""
         self._on_disappeared.append(callback)
 
     async def take(self, batch: list[StreamMessage]) -> None:

@@ -135,7 +135,7 @@ class TopicWait:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitPage:
+class WaitIndexPage:
     # As JSON.
     items: list[Raw]
     # The last one's key, if there are more.
@@ -243,11 +243,11 @@ class WaitIndex(SqliteIndex[WaitWriter]):
 
     # For lists and the inbox
 
-    async def list(self, selected: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitPage:
+    async def list(self, selected: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitIndexPage:
         """If all are open, the next deadline first; if none is, the last decision; else the newest."""
         time, way, beyond = _order(selected)
 
-        def read(db: sqlite3.Connection) -> WaitPage:
+        def read(db: sqlite3.Connection) -> WaitIndexPage:
             sql, values = where(_conditions(selected))
             [(total,)] = db.execute(f"SELECT count(*) FROM waits WHERE {sql}", values)
             if after is not None:
@@ -259,7 +259,7 @@ class WaitIndex(SqliteIndex[WaitWriter]):
                 [*values, limit + 1],
             ).fetchall()
             last = SortKey(rows[limit - 1][2], rows[limit - 1][1], 0) if len(rows) > limit else None
-            return WaitPage([Raw(item) for item, _, _ in rows[:limit]], last, total, _revision(db))
+            return WaitIndexPage([Raw(item) for item, _, _ in rows[:limit]], last, total, _revision(db))
 
         return await self._read(read)
 
@@ -359,7 +359,7 @@ class WaitLists:
         """IndexNotReady while the index is being filled."""
         await self._catch_up.wait()
 
-    async def page(self, selected: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitPage:
+    async def page(self, selected: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitIndexPage:
         await self.caught_up()
         return await self._index.list(selected, limit=limit, after=after)
 

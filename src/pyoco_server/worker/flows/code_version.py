@@ -25,7 +25,10 @@ def code_version(folder: Path | None, code_folders: Sequence[str]) -> str:
 
 
 def code_key(fingerprint: str, code_folders: Sequence[str]) -> str:
-    """Of the fingerprint of the folder: it changes when the version does, and no file is read for it."""
+    """A key for caching the version: the digest of the folder's fingerprint and the wheels.
+
+    It changes whenever the version does. Reads no file.
+    """
     parts = [fingerprint, *wheels_in(code_folders)]
     return sha256("\n".join(parts).encode(errors="surrogateescape")).hexdigest()
 

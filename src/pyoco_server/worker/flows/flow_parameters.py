@@ -16,7 +16,7 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.expressions import Expression
 from pyoco.dsl.nodes import DSLNode, ForEachNode, RepeatNode, SubFlowNode, SwitchNode, TaskNode, UntilNode
 
-from pyoco_server.records.decoding import is_nested_deeper
+from pyoco_server.records.nesting import is_json_nested_deeper
 from pyoco_server.runs.flow_yaml.flow_order import Links
 from pyoco_server.waits.human.answer_types import plain_value
 from pyoco_server.worker.engine.tasks.task_calls import WrappedFunction
@@ -35,9 +35,9 @@ _PARAM_IN_EXPRESSION: Final = re.compile(r"\$ctx\.params\.(\w+)")
 # An output of a task that later tasks find like a param, or like the result of a task.
 _OUTPUT_ROOTS: Final = ("params", "results")
 _VARIABLE: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-# A larger default is not shown.
+# A larger default, or one that is nested deeper, is not shown.
 _MAX_DEFAULT_BYTES: Final = 4096
-_MAX_NESTING: Final = 50
+_MAX_DEFAULT_NESTING: Final = 50
 
 
 @dataclass(slots=True)
@@ -215,7 +215,7 @@ def _json_default(value: Any) -> Any:
     """The default in JSON; UNSET if it has no form there, or is too large to be shown."""
     try:
         encoded = msgspec.json.encode(value, enc_hook=plain_value)
-        if len(encoded) > _MAX_DEFAULT_BYTES or is_nested_deeper(encoded, _MAX_NESTING):
+        if len(encoded) > _MAX_DEFAULT_BYTES or is_json_nested_deeper(encoded, _MAX_DEFAULT_NESTING):
             return msgspec.UNSET
         return msgspec.json.decode(encoded)
     except Exception:  # noqa: BLE001 - an object of the user may raise anything

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pyoco_server.records.decoding import json_record, unreadable
+from pyoco_server.records.decoding import record_decoder, unreadable
 from pyoco_server.records.runs.run_models import PARKED, Reason, RunStatus, TaskStatus
 from pyoco_server.records.waits.wait_models import decode_question, decode_questions
 from pyoco_server.records.workers.flow_models import MAX_CATALOGUE_BYTES
@@ -31,7 +31,7 @@ _NO_QUESTIONS: Final = b"[]"
 _MAX_PART_BYTES: Final = 1024 * 1024
 _MAX_VERSION_CHARS: Final = 64
 
-_decode_record = json_record(dict[str, Any])
+_decode_record = record_decoder(dict[str, Any])
 
 
 class ProtocolViolation(Exception):

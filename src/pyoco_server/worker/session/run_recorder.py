@@ -66,8 +66,8 @@ class RunRecorder:
         self._dropped = 0
         self._gather_timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
-        # Kinds of events whose failure has been logged.
-        self._refused_kinds: set[str] = set()
+        # Kinds of records whose last store has failed, which was logged.
+        self._unstored_kinds: set[str] = set()
         # Why the last record is not stored yet.
         self.failure: NatsUnavailable | None = None
         self._stopped = False
@@ -102,7 +102,7 @@ class RunRecorder:
     @property
     def _stores_no_lines(self) -> bool:
         """Whether NATS is away, or does not store them."""
-        return not self._connection.state.up or _LOG in self._refused_kinds
+        return not self._connection.state.up or _LOG in self._unstored_kinds
 
     async def flush(self) -> None:
         """Wait until everything is stored, for a limited time."""
@@ -229,18 +229,18 @@ class RunRecorder:
                 raise
             except NatsUnavailable as error:
                 self.failure = error
-                self._log_refused(what, error)
+                self._log_unstored(what, error)
                 if in_order and (task := asyncio.current_task()):
                     self._overtakable.add(task)
                 await asyncio.sleep(_RETRY_SEC)
                 await self._connection.wait_ready()
             else:
-                self._refused_kinds.discard(what)
+                self._unstored_kinds.discard(what)
                 return
 
-    def _log_refused(self, what: str, error: NatsUnavailable) -> None:
-        if what not in self._refused_kinds:
-            self._refused_kinds.add(what)
+    def _log_unstored(self, what: str, error: NatsUnavailable) -> None:
+        if what not in self._unstored_kinds:
+            self._unstored_kinds.add(what)
             fields = Err.NATS_UNAVAILABLE.log_fields(run_id=self._run_id)
             log.warning("%s is not stored yet: %s", what, error, extra=fields)
 

@@ -16,8 +16,8 @@ import pytest
 from pyoco.core.models import Flow, Task
 
 from pyoco_server.catalogue.quick_check import QuickCheck
+from pyoco_server.json_schemas.schema_validation import check_schema, problems_of, value_problems
 from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
-from pyoco_server.waits.human.answers.schema_validation import check_schema, problems_of, value_problems
 from pyoco_server.worker.flows.flow_parameters import parameters_of
 
 

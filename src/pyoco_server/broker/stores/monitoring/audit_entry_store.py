@@ -1,4 +1,7 @@
-"""Stored entries of the audit log. They are added, and removed by age and size only."""
+"""Stored entries of the audit log. Audit rows of workflow events are in `event_audit_store.py`.
+
+Entries are added, and removed by age and size only.
+"""
 
 import msgspec
 

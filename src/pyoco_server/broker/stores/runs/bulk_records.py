@@ -15,7 +15,7 @@ from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import read_all
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.bulk_models import BulkItem, BulkRecord
 from pyoco_server.records.unreadable_records import RecordKind
 
@@ -30,8 +30,8 @@ class StoredBulk:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = json_record(BulkRecord)
-_decode_list = json_record(list[str])
+_decode = record_decoder(BulkRecord)
+_decode_list = record_decoder(list[str])
 # The digests of a part are stored beside it, so that gateways of an earlier version can read the part.
 _DIGESTS = "digests"
 

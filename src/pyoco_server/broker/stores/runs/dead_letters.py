@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream.stream_reads import (
     stream_state,
 )
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.run_models import encode
 from pyoco_server.records.unreadable_records import RecordKind
@@ -31,7 +31,7 @@ _DIGEST_CHARS = 16
 # The reason of a message that is not a dead letter.
 UNREADABLE = "unreadable"
 
-_decode = json_record(DeadLetter)
+_decode = record_decoder(DeadLetter)
 
 
 @dataclass(frozen=True, slots=True)

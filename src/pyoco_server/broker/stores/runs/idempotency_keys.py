@@ -14,7 +14,7 @@ from msgspec import Struct
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.record_reader import RecordReader
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.value_types import RunId
@@ -60,7 +60,7 @@ class StoredKey:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = json_record(KeyRecord)
+_decode = record_decoder(KeyRecord)
 
 
 class IdempotencyKeys:

@@ -16,7 +16,7 @@ from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.stores.runs.run_log_store import log_subject
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.run_models import RunStatus
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class _WrittenStatus(msgspec.Struct):
     status: RunStatus
 
 
-_decode = json_record(_WrittenStatus, whole=False)
+_decode = record_decoder(_WrittenStatus, whole=False)
 
 
 class RunWatch:

@@ -10,12 +10,12 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import info_at, last_sequence, newest_message, read_batch
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.records.unreadable_records import RecordKind
 
 _encode = msgspec.json.Encoder().encode
-_decode = json_record(list[LogLine])
+_decode = record_decoder(list[LogLine])
 
 
 @dataclass(frozen=True, slots=True)

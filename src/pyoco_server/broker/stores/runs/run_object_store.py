@@ -34,7 +34,7 @@ from pyoco_server.broker.jetstream.stream_reads import (
     stream_state,
 )
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.value_types import Count
@@ -81,7 +81,7 @@ class RunObjectGone(Exception):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = json_record(RunObject)
+_decode = record_decoder(RunObject)
 
 
 class RunObjects:

@@ -35,7 +35,7 @@ _BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class HookName:
+class HookInstance:
     """Whose deliveries: of this hook, not of an earlier one with its id."""
 
     tenant_id: str | None
@@ -62,7 +62,7 @@ class DeliveryStore:
         self._contents = RecordReader(connection, RecordKind.HOOK_DELIVERY, decode_content)
 
     async def add(
-        self, hook: HookName, summary: DeliverySummary, content: DeliveryContent, *, refused: bool = False
+        self, hook: HookInstance, summary: DeliverySummary, content: DeliveryContent, *, refused: bool = False
     ) -> int:
         """Keep a delivery; the oldest one of the hook is removed at the limit. Returns its id."""
         subject = f"{self._subject(hook)}.{'refused' if refused else 'accepted'}"
@@ -70,7 +70,7 @@ class DeliveryStore:
         headers = {_SUMMARY: encode_delivery(summary).decode()}
         return await publish_acked(self._connection, subject, encode_delivery(content), headers)
 
-    async def all_of(self, hook: HookName) -> list[KeptDelivery]:
+    async def all_of(self, hook: HookInstance) -> list[KeptDelivery]:
         """All that are kept, the newest first, without their contents."""
         inbox = DeliveryInbox(self._connection)
         await inbox.renew()
@@ -83,7 +83,7 @@ class DeliveryStore:
             await inbox.end()
         return sorted(found, key=lambda each: each.delivery_id, reverse=True)
 
-    async def get(self, hook: HookName, delivery_id: int) -> KeptDelivery | None:
+    async def get(self, hook: HookInstance, delivery_id: int) -> KeptDelivery | None:
         """None if it is not kept any more, or is of another hook."""
         message = await message_after(self._connection, self._stream, delivery_id - 1)
         if message is None or message.sequence != delivery_id:
@@ -96,10 +96,10 @@ class DeliveryStore:
         summary = self._summaries.read(name, Entry(_header(message.headers), delivery_id))
         return KeptDelivery(delivery_id, summary, content)
 
-    async def remove_all(self, hook: HookName) -> None:
+    async def remove_all(self, hook: HookInstance) -> None:
         await jetstream_api.purge(self._connection, self._stream, f"{self._subject(hook)}.*")
 
-    async def _new_consumer(self, hook: HookName) -> str:
+    async def _new_consumer(self, hook: HookInstance) -> str:
         subject = self._subject(hook)
         return await new_reader(
             self._connection,
@@ -128,7 +128,7 @@ class DeliveryStore:
                 break
         return received
 
-    def _subject(self, hook: HookName) -> str:
+    def _subject(self, hook: HookInstance) -> str:
         return f"{self._prefix}.{hook.tenant_id or NO_TENANT}.{hook.hook_id}.{hook.incarnation}"
 
 

@@ -1,4 +1,7 @@
-"""Stored audit rows: a row that is published again under its id replaces the earlier one."""
+"""Stored audit rows of workflow events. Entries of the audit log are in `audit_entry_store.py`.
+
+A row that is published again under its id replaces the earlier one.
+"""
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
@@ -6,7 +9,7 @@ from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.triggers.workflow_event_models import AuditRow, encode_record
 
 
-class AuditStore:
+class EventAuditStore:
     """The stream `PYOCO_AUDIT`."""
 
     def __init__(self, connection: Connection) -> None:

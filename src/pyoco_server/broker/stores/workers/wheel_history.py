@@ -8,7 +8,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import read_all, stream_state
-from pyoco_server.records.decoding import json_record
+from pyoco_server.records.decoding import record_decoder
 from pyoco_server.records.runs.run_models import encode
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.workers.wheel_models import Source, WheelAction, WheelActor, WheelEvent
@@ -16,7 +16,7 @@ from pyoco_server.records.workers.wheel_models import Source, WheelAction, Wheel
 # How many sequences are read at a time, going back.
 _WINDOW: Final = 512
 
-_decode = json_record(WheelEvent)
+_decode = record_decoder(WheelEvent)
 
 
 class WheelHistory:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pyoco_server.cli.forms.standard_input import piped_text
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.agent_request_views import (
@@ -50,7 +50,7 @@ def list_requests(
             "ORDER",
         ),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     found = client.list_requests(status=status or [], q=search, sort=sort)
     show(found["items"], output, requests_view)
@@ -76,7 +76,7 @@ def create(
         str | None, text_option("The id (default: the day and a slug of the title).", "ID", "--id")
     ] = None,
     enqueue: Annotated[bool, flag("--enqueue", "Also have it executed.")] = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     created = client.create_request(
         title,
@@ -98,7 +98,7 @@ def show_request(
     request_id: RequestIdArgument,
     *,
     raw: Annotated[bool, flag("--raw", "Print the file as it is.")] = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if raw:
         _write(client.raw_request(request_id))
@@ -125,7 +125,7 @@ def update(
         str | None, text_option("What you want, as Markdown; it replaces the text.", "TEXT")
     ] = None,
     want_file: WantFile = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if tag and no_tags:
         raise InvalidCliArgument("use either --tag or --no-tags, not both")
@@ -138,19 +138,19 @@ def update(
 
 
 @client_command("pyoco-client requests delete 20261117-session-timeout")
-def delete(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
+def delete(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputOption = None) -> None:
     deleted = client.delete_request(request_id)
     view = pairs([("id", request_id), ("deleted", localized("yes"))])
     show({"id": request_id, "deleted": deleted}, output, lambda _: view)
 
 
 @client_command("pyoco-client requests enqueue 20261117-session-timeout")
-def enqueue(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
+def enqueue(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputOption = None) -> None:
     show(client.enqueue_request(request_id)["request"], output, request_view)
 
 
 @client_command("pyoco-client requests stop 20261117-session-timeout")
-def stop(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
+def stop(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputOption = None) -> None:
     show(client.stop_request(request_id)["request"], output, request_view)
 
 
@@ -170,7 +170,7 @@ def resume(
         str | None,
         text_option("Answer only this question: `question.wait_id` of `requests show --output json`.", "ID"),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if answer is None:
         answer, asked = _asked(client, request_id)
@@ -182,7 +182,7 @@ def resume(
 
 
 @client_command("pyoco-client requests rerun 20261117-session-timeout")
-def rerun(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
+def rerun(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputOption = None) -> None:
     show(client.rerun_request(request_id)["request"], output, request_view)
 
 
@@ -223,7 +223,7 @@ def logs(
 
 
 @client_command("pyoco-client requests doctor")
-def doctor(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+def doctor(client: PyocoHttpClient, *, output: OutputOption = None) -> None:
     report = client.doctor()
     show(report["checks"], output, doctor_view)
     if not all(check["ok"] for check in report["checks"]):

@@ -9,7 +9,7 @@ from pyoco_server.cli.commands.monitoring.alert_file import read_alert_file
 from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
-    OutputForm,
+    OutputOption,
     client_command,
     listed,
 )
@@ -52,7 +52,7 @@ def list_alerts(
     ] = None,
     limit: Limit = None,
     all_pages: AllPages = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     found = listed(lambda size: client.iter_alerts(size, q=search), limit, all_pages)
     show(found, output, alerts_view)
@@ -60,7 +60,7 @@ def list_alerts(
 
 @client_command("pyoco-client alerts show orders-failing")
 def show_alert(
-    client: PyocoHttpClient, alert_id: AlertIdArgument, *, tenant: Tenant = None, output: OutputForm = None
+    client: PyocoHttpClient, alert_id: AlertIdArgument, *, tenant: Tenant = None, output: OutputOption = None
 ) -> None:
     show(client.get_alert(alert_id, tenant=tenant), output, alert_view)
 
@@ -75,7 +75,7 @@ def apply(
     file: Annotated[
         Path, option("The file with the alerts.", "FILE", "-f", "--file", exists=True, dir_okay=False)
     ],
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     declared = read_alert_file(file)
     saved = [client.save_alert(each.alert_id, **each.body) for each in declared]
@@ -91,7 +91,7 @@ def send_test(
     *,
     channel: Annotated[str | None, text_option("Only this channel (default: all).")] = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     tested = client.send_test_alert(alert_id, channel=channel, tenant=tenant)
     show(tested, output, tested_channels_view)
@@ -118,14 +118,14 @@ def mute(
     ] = None,
     note: Annotated[str, text_option("Why, for people.", "TEXT")] = "",
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.mute_alert(alert_id, for_sec=for_sec, note=note, tenant=tenant), output, alert_view)
 
 
 @client_command("pyoco-client alerts unmute orders-failing")
 def unmute(
-    client: PyocoHttpClient, alert_id: AlertIdArgument, *, tenant: Tenant = None, output: OutputForm = None
+    client: PyocoHttpClient, alert_id: AlertIdArgument, *, tenant: Tenant = None, output: OutputOption = None
 ) -> None:
     show(client.unmute_alert(alert_id, tenant=tenant), output, alert_view)
 
@@ -137,7 +137,7 @@ def delete(
     *,
     revision: Revision = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     deleted = client.delete_alert(alert_id, revision=revision, tenant=tenant)
     show(deleted, output, lambda it: pairs([("alert_id", it["alert_id"]), ("deleted", localized("yes"))]))
@@ -145,6 +145,6 @@ def delete(
 
 @client_command("pyoco-client alerts history orders-failing")
 def history(
-    client: PyocoHttpClient, alert_id: AlertIdArgument, *, tenant: Tenant = None, output: OutputForm = None
+    client: PyocoHttpClient, alert_id: AlertIdArgument, *, tenant: Tenant = None, output: OutputOption = None
 ) -> None:
     show(client.alert_history(alert_id, tenant=tenant)["items"], output, history_view)

@@ -5,14 +5,14 @@ from typing import Annotated
 from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
-    OutputForm,
+    OutputOption,
     client_command,
     listed,
 )
 from pyoco_server.cli.options.filter_options import audit_filter
 from pyoco_server.cli.options.shared_options import flag
 from pyoco_server.cli.views.audit_views import audit_view
-from pyoco_server.cli.views.console import Output, show
+from pyoco_server.cli.views.console import OutputFormat, show
 from pyoco_server.http_client import AuditFilter, PyocoHttpClient
 
 
@@ -29,7 +29,7 @@ def audit(
     limit: Limit = None,
     all_pages: AllPages = False,
     as_json: Annotated[bool, flag("--json", "Same as --output json.")] = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     entries = listed(lambda size: client.iter_audit(size, **filters), limit, all_pages)
-    show(entries, Output.JSON if as_json else output, audit_view)
+    show(entries, OutputFormat.JSON if as_json else output, audit_view)

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from pyoco_server.cli.commands.workers.flow_completion import complete_flow
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.shared_options import option, text_option
 from pyoco_server.cli.views.console import show
 from pyoco_server.cli.views.statistics_views import statistics_view
@@ -31,6 +31,6 @@ def stats(
         str | None, text_option("Only runs of this flow.", "FLOW", autocompletion=complete_flow)
     ] = None,
     tag: Annotated[str | None, text_option("Only runs for workers of this tag.", "TAG")] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.statistics(period.value, flow=flow, tag=tag), output, statistics_view)

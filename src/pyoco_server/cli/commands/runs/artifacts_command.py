@@ -13,7 +13,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from pyoco_server.cli.options.client_options import OutputForm, RunId, client_command
+from pyoco_server.cli.options.client_options import OutputOption, RunId, client_command
 from pyoco_server.cli.options.shared_options import flag, option, sendable_text
 from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import print_note, printable, show
@@ -29,7 +29,7 @@ _NOT_ON_WINDOWS: Final = frozenset('<>:"|?*')
 
 
 @client_command("pyoco-client artifacts list $RUN_ID", "pyoco-client artifacts list $RUN_ID --output json")
-def list_artifacts(client: PyocoHttpClient, run: RunId, *, output: OutputForm = None) -> None:
+def list_artifacts(client: PyocoHttpClient, run: RunId, *, output: OutputOption = None) -> None:
     show(client.list_artifacts(run), output, _view)
 
 

@@ -12,11 +12,11 @@ from rich.text import Text
 from pyoco_server.cli.commands.runs.run_commands import From, KeepAnswers
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.forms.dialogue import TerminalDialogue, confirmed
-from pyoco_server.cli.options.client_options import OutputForm, RepeatKey, client_command
+from pyoco_server.cli.options.client_options import OutputOption, RepeatKey, client_command
 from pyoco_server.cli.options.filter_options import run_filter
 from pyoco_server.cli.options.shared_options import flag, text_option
 from pyoco_server.cli.translation import localized
-from pyoco_server.cli.views.console import Output, pairs, print_note, printable, show, stderr_console
+from pyoco_server.cli.views.console import OutputFormat, pairs, print_note, printable, show, stderr_console
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.list_views import operations_view
 from pyoco_server.errors import InvalidCliArgument
@@ -38,7 +38,7 @@ class BulkOptions:
     dry_run: Annotated[bool, flag("--dry-run", "Only count the matches.")] = False
     yes: Annotated[bool, flag("--yes", "Skip the confirmation prompt.", "-y")] = False
     wait: WaitForAll = False
-    output: OutputForm = None
+    output: OutputOption = None
 
 
 BulkId = Annotated[str, text_option("The id printed by `bulk cancel` or `bulk rerun`.", "ID")]
@@ -91,19 +91,19 @@ def rerun(
 
 
 @client_command("pyoco-client bulk list")
-def list_operations(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+def list_operations(client: PyocoHttpClient, *, output: OutputOption = None) -> None:
     show(client.list_bulk()["items"], output, operations_view)
 
 
 @client_command("pyoco-client bulk get --bulk-id $BULK_ID --wait")
 def get(
-    client: PyocoHttpClient, *, bulk_id: BulkId, wait: WaitForAll = False, output: OutputForm = None
+    client: PyocoHttpClient, *, bulk_id: BulkId, wait: WaitForAll = False, output: OutputOption = None
 ) -> None:
     _show_operation(client, client.get_bulk(bulk_id), wait=wait, output=output)
 
 
 @client_command("pyoco-client bulk stop --bulk-id $BULK_ID")
-def stop(client: PyocoHttpClient, *, bulk_id: BulkId, output: OutputForm = None) -> None:
+def stop(client: PyocoHttpClient, *, bulk_id: BulkId, output: OutputOption = None) -> None:
     show(client.stop_bulk(bulk_id), output, _operation_view)
 
 
@@ -139,7 +139,7 @@ def run_bulk(
 
 
 def _show_operation(
-    client: PyocoHttpClient, operation: BulkOperation, *, wait: bool, output: Output | None
+    client: PyocoHttpClient, operation: BulkOperation, *, wait: bool, output: OutputFormat | None
 ) -> None:
     if wait:
         operation = _wait_for_operation(client, operation)

@@ -9,7 +9,7 @@ from pyoco_server.cli.commands.runs.run_commands import From
 from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
-    OutputForm,
+    OutputOption,
     client_command,
     listed,
 )
@@ -41,7 +41,7 @@ def list_letters(
     filters: LetterFilter,
     limit: Limit = None,
     all_pages: AllPages = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     letters = listed(lambda size: client.iter_dlq(size, **filters), limit, all_pages)
     show(letters, output, letters_view)
@@ -52,7 +52,7 @@ def get(
     client: PyocoHttpClient,
     *,
     seq: Annotated[int, option("The letter's number, shown by `dlq list`.", "N", min=1)],
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.get_dlq(seq), output, _letter_view)
 

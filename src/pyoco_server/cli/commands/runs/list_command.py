@@ -8,7 +8,7 @@ from pyoco_server.cli.options.client_options import (
     PAGE_SIZE,
     AllPages,
     Limit,
-    OutputForm,
+    OutputOption,
     check_limit_or_all,
     client_command,
     listed,
@@ -17,7 +17,7 @@ from pyoco_server.cli.options.filter_options import run_filter
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.options.time_formats import parse_time
 from pyoco_server.cli.translation import localized
-from pyoco_server.cli.views.console import Output, output_form, print_note, show
+from pyoco_server.cli.views.console import OutputFormat, effective_format, print_note, show
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.list_views import runs_view
 from pyoco_server.cli.views.run_views import asks_somebody
@@ -67,7 +67,7 @@ def list_runs(
     full: Full = False,
     limit: Limit = None,
     all_pages: AllPages = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     check_limit_or_all(limit, all_pages)
     listing = _listing(filters, sort, order, full)
@@ -104,12 +104,12 @@ def list_vnext(
         str | None, text_option("The next_cursor of the previous page; repeat the same filters.", "CURSOR")
     ] = None,
     total: Annotated[bool, flag("--total", "Also count all matching runs.")] = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     page = client.list_runs_vnext(limit, cursor, total=total, **_listing(filters, sort, order, full))
     show(page, output, lambda page: runs_view(page["items"]))
     _note_questions(page["items"], output)
-    if output_form(output) is Output.TABLE:
+    if effective_format(output) is OutputFormat.TABLE:
         if "total" in page:
             is_exact = page.get("total_exact", True)
             text = "{count} runs match." if is_exact else "At least {count} runs match."
@@ -118,9 +118,9 @@ def list_vnext(
             print_note(localized("More with --cursor {cursor}", cursor=page["next_cursor"]))
 
 
-def _note_questions(runs: Sequence[RunItem], output: Output | None) -> None:
+def _note_questions(runs: Sequence[RunItem], output: OutputFormat | None) -> None:
     waiting = sum(map(asks_somebody, runs))
-    if waiting and output_form(output) is Output.TABLE:
+    if waiting and effective_format(output) is OutputFormat.TABLE:
         one, several = "{count} of them waits for an answer", "{count} of them wait for an answer"
         text = localized(one if waiting == 1 else several, count=waiting)
         print_note(f"{text}: {with_server('pyoco-client waits')}")

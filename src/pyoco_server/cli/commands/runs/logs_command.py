@@ -35,7 +35,7 @@ _UNKNOWN_TASK: Final = "-"
 _COLOUR_CODE: Final = re.compile("\x1b\\[[0-9;:]*m")
 
 
-class LogForm(StrEnum):
+class LogFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
 
@@ -71,7 +71,7 @@ def logs(
         text_option("Only the line with this id and those around it; `--output json` shows ids.", "ID"),
     ] = None,
     timestamps: Annotated[bool, flag("--timestamps", "Show the time of each line.")] = False,
-    output: Annotated[LogForm, option("text, or json: one object per line.", "FORM")] = LogForm.TEXT,
+    output: Annotated[LogFormat, option("text, or json: one object per line.", "FORMAT")] = LogFormat.TEXT,
 ) -> None:
     run_id = required_run_id(run, run_id)
     filters = LogFilter(task=task or [], stream=[str(each) for each in stream or []], search=search)
@@ -118,14 +118,14 @@ def _lines(
 class _LinePrinter:
     """Writes and flushes each line; in colour on a terminal."""
 
-    def __init__(self, form: LogForm, *, timestamps: bool) -> None:
-        self._form = form
+    def __init__(self, output: LogFormat, *, timestamps: bool) -> None:
+        self._format = output
         self._timestamps = timestamps
         self._console = stdout_console()
         self._styles: dict[str, str] = {}
 
     def show(self, line: Line) -> None:
-        if self._form is LogForm.JSON:
+        if self._format is LogFormat.JSON:
             self._write(json.dumps(line, ensure_ascii=False))
         elif self._console.is_terminal:
             self._console.print(self._text(line), soft_wrap=True)

@@ -16,7 +16,7 @@ from pyoco_server.cli.commands.runs.run_waiting import (
     wait_for_end,
 )
 from pyoco_server.cli.options.client_options import (
-    OutputForm,
+    OutputOption,
     RepeatKey,
     RunIdArgument,
     RunIdOption,
@@ -35,7 +35,7 @@ from pyoco_server.cli.options.param_options import (
 )
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.translation import localized
-from pyoco_server.cli.views.console import Output, output_form, print_note, printable, show
+from pyoco_server.cli.views.console import OutputFormat, effective_format, print_note, printable, show
 from pyoco_server.cli.views.copied_commands import command_line
 from pyoco_server.cli.views.result_output import write_result
 from pyoco_server.cli.views.run_views import run_view, tasks_view
@@ -89,12 +89,12 @@ def get(
             autocompletion=lambda: ["records", "full", "all"],
         ),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     run_id = required_run_id(run, run_id)
     found = client.get_run(run_id, include or ())
     why = None
-    if output_form(output) is Output.TABLE and found["status"] not in TERMINAL:
+    if effective_format(output) is OutputFormat.TABLE and found["status"] not in TERMINAL:
         try:
             why = client.explain(run_id)
         except (GatewayUnreachable, PyocoHttpError) as error:
@@ -112,7 +112,7 @@ def tasks(
     run: RunIdArgument = None,
     *,
     run_id: RunIdOption = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.get_tasks(required_run_id(run, run_id)), output, tasks_view)
 
@@ -140,7 +140,7 @@ def explain(
     run: RunIdArgument = None,
     *,
     run_id: RunIdOption = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.explain(required_run_id(run, run_id)), output, explanation_view)
 
@@ -157,7 +157,7 @@ def cancel(
     reason: CancelReason = None,
     wait: Annotated[bool, flag("--wait", "Wait until the run ends; exit 0 once it has ended.")] = False,
     timeout_sec: WaitLimit = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     check_wait_limit(wait, timeout_sec)
     run_id = required_run_id(run, run_id)
@@ -230,7 +230,7 @@ def retry(
     run: RunIdArgument = None,
     *,
     run_id: RunIdOption = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.retry(required_run_id(run, run_id)), output, run_view)
 

@@ -32,7 +32,7 @@ class ComparedTask(TypedDict):
     b_took_sec: float | None
 
 
-class Comparison(TypedDict):
+class RunComparison(TypedDict):
     a: str
     b: str
     facts: list[ComparedValue]
@@ -44,10 +44,10 @@ class Comparison(TypedDict):
     is_cut: bool
 
 
-def compared(a: Json, b: Json) -> Comparison:
+def compared(a: Json, b: Json) -> RunComparison:
     """Two runs with their records (`include=records`)."""
     facts = _facts(a), _facts(b)
-    return Comparison(
+    return RunComparison(
         a=a["run_id"],
         b=b["run_id"],
         facts=[_compared(name, facts[0][name], facts[1][name]) for name in _FACTS],

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pyoco_server.cli.entry import CommandFailed
-from pyoco_server.cli.options.client_options import OutputForm, WaitLimit
+from pyoco_server.cli.options.client_options import OutputOption, WaitLimit
 from pyoco_server.cli.options.shared_options import flag
 from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import (
-    Output,
-    output_form,
+    OutputFormat,
+    effective_format,
     print_note,
     printable,
     show,
@@ -44,7 +44,7 @@ class WaitOptions:
     result: Annotated[bool, flag("--result", "With --wait: print what the run returned, and only that.")] = (
         False
     )
-    output: OutputForm = None
+    output: OutputOption = None
 
     def __post_init__(self) -> None:
         check_wait_limit(self.wait, self.timeout_sec)
@@ -73,10 +73,10 @@ def finish_submit(client: PyocoHttpClient, accepted: Accepted, waiting: WaitOpti
         fail_unless_completed(ended, with_error=True)
         write_result(client, run_id, None, None)
         return
-    form = output_form(waiting.output)
-    show(_with_records(client, ended) if form is Output.TABLE else ended, form, ended_run_view)
+    output = effective_format(waiting.output)
+    show(_with_records(client, ended) if output is OutputFormat.TABLE else ended, output, ended_run_view)
     # The table shows the error itself.
-    fail_unless_completed(ended, with_error=form is not Output.TABLE)
+    fail_unless_completed(ended, with_error=output is not OutputFormat.TABLE)
 
 
 def fail_unless_completed(run: Run, *, with_error: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 from rich.console import RenderableType
 
 from pyoco_server.cli.commands.runs.list_command import SortBy, SortOrder
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.filter_options import run_filter
 from pyoco_server.cli.options.shared_options import comma_separated, option, text_option
 from pyoco_server.cli.options.time_formats import ago
@@ -40,12 +40,12 @@ Revision = Annotated[
 
 
 @client_command("pyoco-client views list")
-def list_views(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+def list_views(client: PyocoHttpClient, *, output: OutputOption = None) -> None:
     show(client.list_views()["views"], output, _table)
 
 
 @client_command('pyoco-client views show "Failed tonight"')
-def show_view(client: PyocoHttpClient, name: Name, *, output: OutputForm = None) -> None:
+def show_view(client: PyocoHttpClient, name: Name, *, output: OutputOption = None) -> None:
     show(client.get_view(name), output, _details)
 
 
@@ -74,7 +74,7 @@ def save(
         option("Another name; without other options the rest stays.", "NAME", parser=_checked_name),
     ] = None,
     revision: Revision = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     chosen: dict[str, Any] = {
         "filter": {field: value for field, value in {**filters, "since": since}.items() if value},
@@ -92,7 +92,7 @@ def save(
 
 @client_command('pyoco-client views delete "Failed tonight"')
 def delete(
-    client: PyocoHttpClient, name: Name, *, revision: Revision = None, output: OutputForm = None
+    client: PyocoHttpClient, name: Name, *, revision: Revision = None, output: OutputOption = None
 ) -> None:
     deleted = client.delete_view(name, revision=revision)
     show(deleted, output, lambda it: pairs([("view", printable(it["name"])), ("deleted", localized("yes"))]))

@@ -61,7 +61,7 @@ _NO_EXPLANATION: Final = {"executing", "between_tasks", "about_to_start"}
 _ALWAYS: Final = {TaskStatus.FAILED, TaskStatus.RUNNING, TaskStatus.WAITING}
 
 
-class WatchForm(StrEnum):
+class WatchFormat(StrEnum):
     STATUS = "status"
     JSON = "json"
 
@@ -79,14 +79,14 @@ def watch(
         float | None, option("Maximum time to watch; the run itself continues.", "SECONDS", min=0)
     ] = None,
     output: Annotated[
-        WatchForm, option("status, or json: one snapshot per line.", "FORM")
-    ] = WatchForm.STATUS,
+        WatchFormat, option("status, or json: one snapshot per line.", "FORMAT")
+    ] = WatchFormat.STATUS,
     server: Server = None,
     api_key: ApiKey = None,
 ) -> None:
     run_id = required_run_id(run, run_id)
     console = stdout_console()
-    live = output is WatchForm.STATUS and console.is_terminal
+    live = output is WatchFormat.STATUS and console.is_terminal
     try:
         if live:
             client = new_client(AsyncPyocoHttpClient, ctx, server, api_key)
@@ -104,10 +104,10 @@ def watch(
     fail_unless_completed(last, with_error=not live)
 
 
-def _write_lines(client: PyocoHttpClient, run_id: str, timeout_sec: float | None, form: WatchForm) -> Run:
+def _write_lines(client: PyocoHttpClient, run_id: str, timeout_sec: float | None, output: WatchFormat) -> Run:
     file, changes = stdout_console().file, _Changes()
-    for run in client.follow(run_id, timeout_sec, include=() if form is WatchForm.JSON else ["records"]):
-        lines = [json.dumps(run, ensure_ascii=False)] if form is WatchForm.JSON else changes.lines(run)
+    for run in client.follow(run_id, timeout_sec, include=() if output is WatchFormat.JSON else ["records"]):
+        lines = [json.dumps(run, ensure_ascii=False)] if output is WatchFormat.JSON else changes.lines(run)
         for line in lines:
             file.write(f"{line}\n")
         file.flush()

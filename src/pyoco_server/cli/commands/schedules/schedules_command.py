@@ -9,7 +9,7 @@ from pyoco_server.cli.commands.schedules.schedule_file import read_schedule_file
 from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
-    OutputForm,
+    OutputOption,
     ScheduleKey,
     client_command,
     listed,
@@ -28,7 +28,7 @@ from pyoco_server.cli.options.schedule_options import (
 )
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.translation import localized
-from pyoco_server.cli.views.console import Output, output_form, pairs, show
+from pyoco_server.cli.views.console import OutputFormat, effective_format, pairs, show
 from pyoco_server.cli.views.schedule_views import (
     applied_view,
     backfill_view,
@@ -55,7 +55,7 @@ def list_schedules(
     filters: ScheduleFilter,
     limit: Limit = None,
     all_pages: AllPages = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     found = listed(lambda size: client.iter_schedules(size, **filters), limit, all_pages)
     show(found, output, schedules_view)
@@ -67,7 +67,7 @@ def get(
     schedule_id: ScheduleIdArgument,
     *,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.get_schedule(schedule_id, tenant=tenant), output, schedule_view)
 
@@ -87,7 +87,7 @@ def create(
     spec: dict[str, Any],
     fields: dict[str, Any],
     paused: Annotated[bool, flag("--paused", "Create it paused.")] = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if not spec.keys() & {"cron", "every_sec", "at"}:
         raise InvalidCliArgument("say when it runs: --cron, --every or --at")
@@ -109,7 +109,7 @@ def update(
     fields: dict[str, Any],
     revision: Revision = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if spec:
         fields["spec"] = spec
@@ -128,7 +128,7 @@ def delete(
     *,
     revision: Revision = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     deleted = client.delete_schedule(schedule_id, revision=revision, tenant=tenant)
     show(
@@ -143,7 +143,7 @@ def pause(
     *,
     note: Note = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.pause_schedule(schedule_id, note, tenant=tenant), output, schedule_view)
 
@@ -155,7 +155,7 @@ def resume(
     *,
     note: Note = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.resume_schedule(schedule_id, note, tenant=tenant), output, schedule_view)
 
@@ -174,7 +174,7 @@ def trigger(
     overlap: OverlapOption = None,
     idempotency_key: ScheduleKey = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     params = merged_params(params_file, params_json, param) or None
     started = client.trigger_schedule(
@@ -199,7 +199,7 @@ def backfill(
     dry_run: Annotated[bool, flag("--dry-run", "Only count the runs.")] = False,
     idempotency_key: ScheduleKey = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     done = client.backfill_schedule(
         schedule_id,
@@ -219,7 +219,7 @@ def backfills(
     schedule_id: ScheduleIdArgument,
     *,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.list_backfills(schedule_id, tenant=tenant)["items"], output, backfills_view)
 
@@ -231,7 +231,7 @@ def cancel_backfill(
     backfill_id: BackfillIdArgument,
     *,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.cancel_backfill(schedule_id, backfill_id, tenant=tenant), output, cancelled_backfill_view)
 
@@ -243,7 +243,7 @@ def next_times(
     *,
     number: Annotated[int | None, option("How many (default: 10).", "N", "-n", "--number", min=1)] = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.next_times(schedule_id, number, tenant=tenant), output, times_view)
 
@@ -262,12 +262,12 @@ def apply(
         bool, flag("--prune", "Delete the schedules of this tenant that the file does not have.")
     ] = False,
     dry_run: Annotated[bool, flag("--dry-run", "Show the difference and change nothing.")] = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     declared = read_schedule_file(file).schedules
     removed = undeclared_ids(client, declared) if prune else set()
     done = apply_schedules(client, declared, removed, dry_run=dry_run)
-    if output_form(output) is Output.TABLE:
-        show(done, Output.TABLE, partial(applied_view, dry_run=dry_run))
+    if effective_format(output) is OutputFormat.TABLE:
+        show(done, OutputFormat.TABLE, partial(applied_view, dry_run=dry_run))
     else:
-        show({"dry_run": dry_run, **summary(done)}, Output.JSON, lambda _: "")
+        show({"dry_run": dry_run, **summary(done)}, OutputFormat.JSON, lambda _: "")

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.shared_options import text_option
 from pyoco_server.cli.options.trigger_options import flow_binding
 from pyoco_server.cli.translation import localized
@@ -26,12 +26,12 @@ ActionKeyArgument = Annotated[
 
 
 @client_command("pyoco-client actions list")
-def list_actions(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+def list_actions(client: PyocoHttpClient, *, output: OutputOption = None) -> None:
     show(client.list_actions()["items"], output, actions_view)
 
 
 @client_command("pyoco-client actions get close_month")
-def get(client: PyocoHttpClient, key: ActionKeyArgument, *, output: OutputForm = None) -> None:
+def get(client: PyocoHttpClient, key: ActionKeyArgument, *, output: OutputOption = None) -> None:
     show(client.get_action(key), output, action_view)
 
 
@@ -46,12 +46,12 @@ def create(
     *,
     flow_name: Annotated[str, text_option("The flow that it starts.")],
     binding: dict[str, Any],
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.save_action(key, flow_name, **binding)["action"], output, action_view)
 
 
 @client_command("pyoco-client actions delete close_month")
-def delete(client: PyocoHttpClient, key: ActionKeyArgument, *, output: OutputForm = None) -> None:
+def delete(client: PyocoHttpClient, key: ActionKeyArgument, *, output: OutputOption = None) -> None:
     deleted = client.delete_action(key)
     show(deleted, output, lambda it: pairs([("key", it["key"]), ("deleted", localized("yes"))]))

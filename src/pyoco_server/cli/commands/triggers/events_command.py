@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.json_option import JsonText, given_json
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.options.trigger_options import EventToken, checked_template_id, typed_secret
@@ -68,7 +68,7 @@ def send(
     mfcloud_url: Annotated[str | None, text_option("The mfcloud_url of the run.", "URL")] = None,
     notes: Annotated[str | None, text_option("The notes of the run.", "TEXT")] = None,
     token: EventToken = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     sent = client.send_workflow_event(
         template,
@@ -87,7 +87,7 @@ def send(
 
 @client_command("pyoco-client events summary", "pyoco-client events summary --month 2026-10 --output json")
 def summary(
-    client: PyocoHttpClient, *, month: Month = None, token: EventToken = None, output: OutputForm = None
+    client: PyocoHttpClient, *, month: Month = None, token: EventToken = None, output: OutputOption = None
 ) -> None:
     show(client.event_summary(_month(month), token=token), output, summary_view)
 
@@ -99,7 +99,7 @@ def recent(
     month: Month = None,
     limit: Annotated[int | None, option("How many, 1 to 200 (default: 20).", "N", min=1, max=200)] = None,
     token: EventToken = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.event_summary(_month(month), limit, token=token)["recent"], output, recent_view)
 
@@ -110,7 +110,7 @@ def retry_jobs(
     *,
     limit: Annotated[int | None, option("How many, 1 to 200 (default: 20).", "N", min=1, max=200)] = None,
     token: EventToken = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.list_retry_jobs(limit, token=token), output, retry_jobs_view)
 
@@ -124,13 +124,13 @@ def drain(
     ] = None,
     force: Annotated[bool, flag("--force", "Also jobs whose time has not come.")] = False,
     token: EventToken = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.drain_retry_jobs(limit, force=force, token=token), output, drained_view)
 
 
 @client_command("pyoco-client events notification")
-def notification(client: PyocoHttpClient, *, token: EventToken = None, output: OutputForm = None) -> None:
+def notification(client: PyocoHttpClient, *, token: EventToken = None, output: OutputOption = None) -> None:
     show(client.notification_settings(token=token), output, notification_view)
 
 
@@ -149,7 +149,7 @@ def notification_set(
     ] = None,
     clear: Annotated[bool, flag("--clear", "Remove the stored webhook.")] = False,
     token: EventToken = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if clear is (webhook_url is not None):
         raise InvalidCliArgument("use either --webhook-url or --clear")
@@ -159,7 +159,7 @@ def notification_set(
 
 @client_command("pyoco-client events notification-test")
 def notification_test(
-    client: PyocoHttpClient, *, token: EventToken = None, output: OutputForm = None
+    client: PyocoHttpClient, *, token: EventToken = None, output: OutputOption = None
 ) -> None:
     tested = client.send_test_notification(token=token)
     show(

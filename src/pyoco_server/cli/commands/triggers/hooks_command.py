@@ -7,7 +7,7 @@ import typer
 from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
-    OutputForm,
+    OutputOption,
     checked_key,
     client_command,
     listed,
@@ -58,7 +58,7 @@ def list_hooks(
     ] = None,
     limit: Limit = None,
     all_pages: AllPages = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     found = listed(lambda size: client.iter_hooks(size, kind=kind, flow=flow, q=search), limit, all_pages)
     show(found, output, hooks_view)
@@ -66,7 +66,7 @@ def list_hooks(
 
 @client_command("pyoco-client hooks get orders")
 def get(
-    client: PyocoHttpClient, hook_id: HookIdArgument, *, tenant: Tenant = None, output: OutputForm = None
+    client: PyocoHttpClient, hook_id: HookIdArgument, *, tenant: Tenant = None, output: OutputOption = None
 ) -> None:
     show(client.get_hook(hook_id, tenant=tenant), output, lambda hook: hook_view(hook, client.base_url))
 
@@ -95,7 +95,7 @@ def create(
             envvar="PYOCO_HOOK_SECRET",
         ),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if secret is not None:
         fields["secret"] = typed_secret(secret)
@@ -118,7 +118,7 @@ def update(
     fields: dict[str, Any],
     revision: Revision = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     changes = {**binding, **fields, **({} if flow_name is None else {"flow_name": flow_name})}
     if not changes:
@@ -134,7 +134,7 @@ def delete(
     *,
     revision: Revision = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     deleted = client.delete_hook(hook_id, revision=revision, tenant=tenant)
     show(deleted, output, lambda it: pairs([("hook_id", it["hook_id"]), ("deleted", localized("yes"))]))
@@ -167,7 +167,7 @@ def rotate(
         ),
     ] = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if finish:
         if keep is not None or secret is not None:
@@ -192,7 +192,7 @@ def preview(
     header: Annotated[list[Pair] | None, pair_option("A header of the sample", "NAME=VALUE")] = None,
     query: Annotated[list[Pair] | None, pair_option("A query parameter of it", "NAME=VALUE")] = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     body = {} if json_text is None else given_json(json_text)
     tested = client.preview_hook(hook_id, body, headers=by_name(header), query=by_name(query), tenant=tenant)
@@ -222,7 +222,7 @@ def deliveries(
     limit: Limit = None,
     all_pages: AllPages = False,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if delivery_id is not None:
         show(client.get_delivery(hook_id, delivery_id, tenant=tenant), output, delivery_view)
@@ -255,7 +255,7 @@ def redeliver(
         ),
     ] = None,
     tenant: Tenant = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     done = client.redeliver(
         hook_id, delivery_id, new_run=new_run, tenant=tenant, idempotency_key=idempotency_key

@@ -7,7 +7,7 @@ import typer
 from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
-    OutputForm,
+    OutputOption,
     client_command,
     listed,
 )
@@ -88,14 +88,14 @@ def list_templates(
     ] = None,
     limit: Limit = None,
     all_pages: AllPages = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     found = listed(lambda size: client.iter_templates(size, search=search), limit, all_pages)
     show(found, output, templates_view)
 
 
 @client_command("pyoco-client templates get monthly-close")
-def get(client: PyocoHttpClient, template_id: TemplateIdArgument, *, output: OutputForm = None) -> None:
+def get(client: PyocoHttpClient, template_id: TemplateIdArgument, *, output: OutputOption = None) -> None:
     show(client.get_template(template_id), output, template_view)
 
 
@@ -110,7 +110,7 @@ def create(
     template_id: TemplateIdArgument,
     *,
     fields: dict[str, Any],
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if not fields.keys() >= {"name", "action"}:
         raise InvalidCliArgument("a template needs --name and --action")
@@ -133,7 +133,7 @@ def update(
     template_id: TemplateIdArgument,
     *,
     fields: dict[str, Any],
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if not fields:
         raise InvalidCliArgument("say what changes, such as --name, --action or --month")
@@ -154,7 +154,7 @@ def update(
 
 
 @client_command("pyoco-client templates delete monthly-close")
-def delete(client: PyocoHttpClient, template_id: TemplateIdArgument, *, output: OutputForm = None) -> None:
+def delete(client: PyocoHttpClient, template_id: TemplateIdArgument, *, output: OutputOption = None) -> None:
     deleted = client.delete_template(template_id)
     show(deleted, output, lambda it: pairs([("id", it["id"]), ("deleted", localized("yes"))]))
 
@@ -168,7 +168,7 @@ def preview(
     template_id: TemplateIdArgument,
     *,
     json_text: SampleJson = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.preview_template(template_id, sample_object(json_text)), output, tested_template_view)
 

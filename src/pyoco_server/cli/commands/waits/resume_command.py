@@ -13,7 +13,7 @@ from pyoco_server.cli.forms.answer_form import AnswerForm
 from pyoco_server.cli.forms.dialogue import Dialogue, TerminalDialogue, confirmed, picked
 from pyoco_server.cli.forms.schema_parts import shape_of
 from pyoco_server.cli.options.client_options import (
-    OutputForm,
+    OutputOption,
     RunIdArgument,
     RunIdOption,
     WaitId,
@@ -72,23 +72,23 @@ def resume(
     on_behalf_of: Annotated[
         str | None, text_option("For whom you answer, recorded beside your API key.", "NAME")
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     run_id = required_run_id(run, run_id, default=None if wait_id is None else run_id_of_wait(wait_id))
     _check_options(decision, json_text, digest)
     if wait_id is not None and run_id_of_wait(wait_id) != run_id:
         raise InvalidCliArgument(f"--wait-id {wait_id} is not a wait of the run {run_id}; use one of them")
-    sender = Sender(decision_id=decision_id, on_behalf_of=on_behalf_of)
+    origin = AnswerOrigin(decision_id=decision_id, on_behalf_of=on_behalf_of)
     if json_text is None and decision is None:
         if not sys.stdin.isatty():
             raise InvalidCliArgument(
                 "cannot prompt because standard input is not a terminal; give the answer with --json,"
                 " or --decision for a proposal"
             )
-        receipt: Json = _prompt_for_answer(client, run_id, wait_id, note, sender)
+        receipt: Json = _prompt_for_answer(client, run_id, wait_id, note, origin)
     else:
         draft = Draft(UNSET if json_text is None else given_json(json_text), decision, note)
-        receipt = _send(client, run_id, wait_id, draft, digest=digest, sender=sender)
+        receipt = _send(client, run_id, wait_id, draft, digest=digest, origin=origin)
     show(receipt, output, _receipt_view)
 
 
@@ -103,7 +103,7 @@ def _check_options(decision: Decision | None, json_text: str | None, digest: str
         raise InvalidCliArgument("--digest needs --decision: it names the proposal you reviewed")
 
 
-class Sender(TypedDict):
+class AnswerOrigin(TypedDict):
     """What is recorded of an answer besides its content."""
 
     decision_id: str | None
@@ -132,14 +132,14 @@ def _send(
     draft: Draft,
     *,
     digest: str | None,
-    sender: Sender,
+    origin: AnswerOrigin,
 ) -> Receipt | Resumed:
     """Send an answer without checking the wait here: it may repeat one that was accepted before."""
     if draft.decision is None and draft.note is None and wait_id is None:
-        return client.resume(run_id, draft.payload, **sender)
+        return client.resume(run_id, draft.payload, **origin)
     wait_id = wait_id or open_wait_of(client, run_id)
     if wait_id is None:
-        return client.resume(run_id, _resume_payload(draft, digest), **sender)
+        return client.resume(run_id, _resume_payload(draft, digest), **origin)
     if draft.decision is not None and digest is None:
         digest = _reviewed_digest(client, wait_id, draft.decision)
     return client.respond(
@@ -148,7 +148,7 @@ def _send(
         decision=draft.decision,
         note=draft.note,
         digest=digest,
-        **sender,
+        **origin,
     )
 
 
@@ -189,7 +189,7 @@ def _prompt_for_answer(
     run_id: str,
     wait_id: str | None,
     note: str | None,
-    sender: Sender,
+    origin: AnswerOrigin,
 ) -> Receipt:
     """Prompt until an answer is accepted or the user quits."""
     dialogue = TerminalDialogue()
@@ -207,7 +207,7 @@ def _prompt_for_answer(
                 decision=draft.decision,
                 digest=wait["proposal_digest"],
                 note=draft.note,
-                **sender,
+                **origin,
             )
         except PyocoHttpError as error:
             if error.word != "invalid_answer":

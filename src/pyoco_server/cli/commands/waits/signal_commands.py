@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from pyoco_server.cli.options.client_options import (
-    OutputForm,
+    OutputOption,
     RunId,
     RunIdArgument,
     RunIdOption,
@@ -48,7 +48,7 @@ def signal(
     *,
     json_text: JsonText = None,
     idempotency_key: SignalKey = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     sent = client.send_signal(run, name, given_json(json_text), idempotency_key=idempotency_key)
     show(sent, output, lambda sent: pairs([("signal", name), ("run_id", run), *_texts(sent)]))
@@ -60,7 +60,7 @@ def signals(
     run: RunIdArgument = None,
     *,
     run_id: RunIdOption = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     sent = client.list_signals(required_run_id(run, run_id))
     show(sent, output, signals_table)
@@ -84,7 +84,7 @@ def event(
             parser=checked_key,
         ),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     sent = client.send_event(name, given_json(json_text), event_id=event_id)
     show(sent, output, lambda sent: pairs([("event", name), *_texts(sent)]))

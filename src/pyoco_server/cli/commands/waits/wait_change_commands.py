@@ -6,7 +6,7 @@ import typer
 
 from pyoco_server.cli.commands.waits.resume_command import open_wait_of
 from pyoco_server.cli.entry import CommandFailed
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.options.time_formats import parse_deadline, parse_duration
 from pyoco_server.cli.views.console import show
@@ -40,7 +40,7 @@ def wait_withdraw(
     wait: WaitOrRun,
     *,
     reason: Annotated[str, text_option("Reason; shown as the error of the run.", "TEXT")],
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.withdraw_wait(_wait_id(client, wait), reason), output, wait_view)
 
@@ -62,7 +62,7 @@ def wait_extend(
         option("The new deadline, such as 2027-01-31T17:00, or unix seconds.", "TIME", parser=parse_deadline),
     ] = None,
     reason: Why = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if (by is None) == (until is None):
         raise InvalidCliArgument("use either --by or --until")
@@ -88,7 +88,7 @@ def wait_reassign(
         bool, flag("--everybody", "Everybody of the tenant may answer, as without assignees.")
     ] = False,
     reason: Why = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     if bool(to) == everybody:
         raise InvalidCliArgument("use either --to or --everybody")

@@ -13,7 +13,7 @@ from pyoco_server.cli.options.client_options import (
     PAGE_SIZE,
     AllPages,
     Limit,
-    OutputForm,
+    OutputOption,
     WaitId,
     check_limit_or_all,
     client_command,
@@ -21,7 +21,7 @@ from pyoco_server.cli.options.client_options import (
 from pyoco_server.cli.options.filter_options import wait_filter
 from pyoco_server.cli.options.shared_options import flag
 from pyoco_server.cli.translation import localized
-from pyoco_server.cli.views.console import Output, output_form, print_note, show, stdout_console
+from pyoco_server.cli.views.console import OutputFormat, effective_format, print_note, show, stdout_console
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.wait_views import wait_view, waits_view
 from pyoco_server.errors import InvalidCliArgument
@@ -45,34 +45,36 @@ def waits(
     limit: Limit = None,
     all_pages: AllPages = False,
     watch: Annotated[bool, flag("--watch", "Watch all open waits until Ctrl-C.")] = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     check_limit_or_all(limit, all_pages)
     is_filtered = any(filters.values()) or all_pages or limit is not None
     if (watch or wait_id) and (is_filtered or (watch and wait_id)):
         raise InvalidCliArgument("use --watch, --wait-id or filters, not several of them")
     if watch:
-        _watch(client, output_form(output))
+        _watch(client, effective_format(output))
     elif wait_id is not None:
         show(client.get_wait(wait_id), output, wait_view)
     else:
         _list(client, filters, None if all_pages else limit or DEFAULT_LIMIT, output)
 
 
-def _list(client: PyocoHttpClient, filters: WaitFilter, limit: int | None, output: Output | None) -> None:
+def _list(
+    client: PyocoHttpClient, filters: WaitFilter, limit: int | None, output: OutputFormat | None
+) -> None:
     pages = client.iter_waits(min(limit or PAGE_SIZE, PAGE_SIZE), **filters)
     items = list(islice(pages, limit))
     show(items, output, waits_view)
-    if output_form(output) is Output.TABLE:
+    if effective_format(output) is OutputFormat.TABLE:
         if limit is not None and next(pages, None) is not None:
             print_note(localized("More waits exist: use --all or a larger --limit."))
         if any(wait["state"] == "open" and wait["kind"] == "human" for wait in items):
             print_note(localized("Answer with: ") + with_server("pyoco-client resume RUN_ID"))
 
 
-def _watch(client: PyocoHttpClient, form: Output) -> None:
+def _watch(client: PyocoHttpClient, output: OutputFormat) -> None:
     inbox = Inbox()
-    if form is Output.JSON:
+    if output is OutputFormat.JSON:
         file = stdout_console().file
         for event in client.watch_waits():
             file.write(json.dumps(event, ensure_ascii=False) + "\n")

@@ -11,7 +11,7 @@ from pyoco_server.cli.options.client_options import (
     AllPages,
     IdempotencyKey,
     Limit,
-    OutputForm,
+    OutputOption,
     RunLimit,
     StartOptions,
     Tag,
@@ -61,14 +61,16 @@ def list_flows(
     ] = None,
     limit: Limit = None,
     all_pages: AllPages = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     found = listed(lambda size: client.iter_flows(tag, search, size), limit, all_pages)
     show(found, output, flows_view)
 
 
 @client_command("pyoco-client flows get greet", "pyoco-client flows get greet --tag gpu --output json")
-def get(client: PyocoHttpClient, *, flow: FlowArgument, tag: OfTag = None, output: OutputForm = None) -> None:
+def get(
+    client: PyocoHttpClient, *, flow: FlowArgument, tag: OfTag = None, output: OutputOption = None
+) -> None:
     show(client.get_flow(flow, tag), output, flow_view)
 
 

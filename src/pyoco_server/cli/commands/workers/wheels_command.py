@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from rich.console import RenderableType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.shared_options import (
     checked_tags,
     comma_separated,
@@ -23,15 +22,11 @@ from pyoco_server.cli.views.list_views import format_size, wheel_events_view, wh
 from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.http_client.response_types import Wheel
 from pyoco_server.http_client.workers.wheel_calls import OnProgress
-
-
-class Action(StrEnum):
-    UPLOAD = "upload"
-    DELETE = "delete"
+from pyoco_server.records.workers.wheel_models import WheelAction
 
 
 @client_command("pyoco-client wheels", "pyoco-client wheels --output json")
-def wheels(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+def wheels(client: PyocoHttpClient, *, output: OutputOption = None) -> None:
     show(client.list_wheels(), output, wheels_view)
 
 
@@ -46,8 +41,8 @@ def wheel_history(
         int | None, option("Maximum number of results (default: 100; at most 500).", "N", min=1, max=500)
     ] = None,
     wheel_name: Annotated[str | None, text_option("Only events of this wheel.")] = None,
-    action: Annotated[Action | None, option("Only upload or only delete events.", "ACTION")] = None,
-    output: OutputForm = None,
+    action: Annotated[WheelAction | None, option("Only upload or only delete events.", "ACTION")] = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.wheel_history(limit, wheel_name=wheel_name, action=action), output, wheel_events_view)
 
@@ -71,7 +66,7 @@ def wheel_upload(
         bool | None,
         flag("--replace/--no-replace", "Recorded in the history only; the version must be newer either way."),
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     with _progress_bar(wheel_file.stat().st_size) as on_progress:
         wheel = client.upload_wheel(
@@ -85,7 +80,7 @@ def wheel_delete(
     client: PyocoHttpClient,
     *,
     name: Annotated[str, text_option("The wheel name shown by `wheels`.")],
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     show(client.delete_wheel(name), output, lambda wheel: pairs([("deleted", printable(wheel["name"]))]))
 

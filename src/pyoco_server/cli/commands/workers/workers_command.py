@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from rich.console import RenderableType
 
-from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.client_options import OutputOption, client_command
 from pyoco_server.cli.options.shared_options import flag, one_of, option, text_option
 from pyoco_server.cli.options.time_formats import ago, local_time
 from pyoco_server.cli.translation import localized
@@ -20,7 +20,7 @@ from pyoco_server.records.workers.worker_models import WorkerState
 _GENERAL_COMMAND: Final = "pyoco-worker --flows ./flows --nats-url nats://HOST:4222"
 
 
-class Scope(StrEnum):
+class WorkerScope(StrEnum):
     ACTIVE = "active"
     ALL = "all"
 
@@ -34,7 +34,7 @@ def workers(
     client: PyocoHttpClient,
     *,
     scope: Annotated[
-        Scope | None,
+        WorkerScope | None,
         option(
             "active (default): live workers only; all: include stopped and disconnected ones.",
             "SCOPE",
@@ -54,7 +54,7 @@ def workers(
     limit: Annotated[
         int | None, option("Maximum number of results (default: 100; at most 500).", "N", min=1, max=500)
     ] = None,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     found = client.list_workers(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
     show(found, output, workers_view)
@@ -84,7 +84,7 @@ def worker(
     drain: Annotated[bool, flag("--drain", "Finish current runs, then exit.")] = False,
     hide: Annotated[bool, flag("--hide", "Hide it from lists.")] = False,
     unhide: Annotated[bool, flag("--unhide", "Show it in lists again.")] = False,
-    output: OutputForm = None,
+    output: OutputOption = None,
 ) -> None:
     paused = _switch(pause, resume, "--pause", "--resume")
     hidden = _switch(hide, unhide, "--hide", "--unhide")

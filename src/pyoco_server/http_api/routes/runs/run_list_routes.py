@@ -24,7 +24,7 @@ from pyoco_server.http_api.requests.query import (
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.runs.index.pagination import Sort, SortField
-from pyoco_server.runs.index.run_index import ListedRun
+from pyoco_server.runs.index.run_index import FoundRun
 
 
 class _EncodedPage(Struct, kw_only=True):
@@ -79,7 +79,7 @@ async def list_runs(request: Request) -> Response:
     return json_response(body, headers)
 
 
-async def _snapshots(gateway: Gateway, runs: list[ListedRun]) -> list[Raw]:
+async def _snapshots(gateway: Gateway, runs: list[FoundRun]) -> list[Raw]:
     """The whole snapshots, without runs that were removed meanwhile, or cannot be read."""
     found = await asyncio.gather(*(_snapshot(gateway, run.run_id) for run in runs))
     return [snapshot for snapshot in found if snapshot is not None]

@@ -14,17 +14,12 @@ from pyoco_server.api.endpoints.runs.run_endpoints import SUBMIT_RUN, SUBMIT_RUN
 from pyoco_server.api.run_types import RunAccepted, RunSubmitRequest, RunSubmitYamlFields, SubmitQuery
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.bodies import (
-    MAX_NESTING,
-    check_depth,
-    form_record,
-    invalid_body,
-    limited_body,
-)
+from pyoco_server.http_api.requests.bodies import check_depth, form_record, invalid_body, limited_body
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.requests.multipart import FileField, open_form
 from pyoco_server.http_api.requests.query import RequestQueryReader, yes_or_no
 from pyoco_server.http_api.routing import handles
+from pyoco_server.records.nesting import MAX_INPUT_NESTING
 from pyoco_server.records.runs.run_models import Job, RunStatus, encode
 from pyoco_server.records.workers.flow_models import SubmitWarning
 from pyoco_server.runs.flow_yaml import CheckedFlow
@@ -56,7 +51,7 @@ async def submit_run(request: Request) -> Response:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_body(error, body, RunSubmitRequest) from None
     # The nesting cannot be deeper than the number of brackets.
-    if body.count(b"[") + body.count(b"{") > MAX_NESTING:
+    if body.count(b"[") + body.count(b"{") > MAX_INPUT_NESTING:
         check_depth("params", submitted.params)
     start = AT_ONCE
     if submitted.start_at is not None or submitted.delay_sec is not None:
@@ -114,7 +109,7 @@ async def _submitted(
     caller = caller_of(request)
     job.tenant_id, job.api_key_id = caller.tenant_id, caller.api_key_id
     key = idempotency_key(request)
-    keyed = None if key is None else keyed_submission(key, job, *start.asked)
+    keyed = None if key is None else keyed_submission(key, job, *start.compared_fields)
     if strict and (keyed is None or await gateway.runs.submitter.earlier_submission(keyed) is None):
         await gateway.flows.checks.require(job)
     # A flow.yaml brings its own flow.

@@ -27,16 +27,16 @@ from pyoco_server.http_api.requests.bodies import (
     limited_body,
     optional_record,
 )
-from pyoco_server.http_api.requests.event_body import event_body
-from pyoco_server.http_api.requests.event_sender import EventAccess, admitted
 from pyoco_server.http_api.requests.query import query_record
+from pyoco_server.http_api.requests.workflow_event_body import workflow_event_body
+from pyoco_server.http_api.requests.workflow_event_sender import EventAccess, admitted
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.moments import iso_time
 from pyoco_server.records.triggers.workflow_event_models import WORKFLOW_EVENT, AuditRow, RetryJob
 from pyoco_server.triggers.workflow_events.chat_notifications import Webhook
-from pyoco_server.triggers.workflow_events.event_audit_index import MonthCounts, Selection
-from pyoco_server.triggers.workflow_events.event_request import read_event
+from pyoco_server.triggers.workflow_events.event_audit_index import MonthCounts, MonthSelection
+from pyoco_server.triggers.workflow_events.event_submission import read_event
 from pyoco_server.triggers.workflow_events.retry_queue import QueueCounts
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ async def send_workflow_event(request: Request) -> Response:
     access = await admitted(request, by_token_only=True)
     events = gateway_of(request).workflow_events.service
     try:
-        body = await event_body(request)
+        body = await workflow_event_body(request)
     except InvalidRequest as error:
         await events.refuse(error, access.sender)
         raise
@@ -82,7 +82,9 @@ async def get_event_summary(request: Request) -> Response:
     if _YM.fullmatch(query.ym) is None:
         raise EventInvalid("ym must be a month, YYYY-MM.")
     gateway = gateway_of(request)
-    selected = Selection(WORKFLOW_EVENT, query.ym, sees_all=access.sees_all, tenant=access.sender.tenant_id)
+    selected = MonthSelection(
+        WORKFLOW_EVENT, query.ym, sees_all=access.sees_all, tenant=access.sender.tenant_id
+    )
     month, notification, _ = await asyncio.gather(
         gateway.workflow_events.summaries.month(selected, recent=query.recent_limit),
         _known_settings(gateway, access),

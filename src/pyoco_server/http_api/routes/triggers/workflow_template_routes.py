@@ -12,8 +12,8 @@ from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import json_record, limited_body
-from pyoco_server.http_api.requests.event_body import event_body
 from pyoco_server.http_api.requests.query import QueryReader, choice, text_value, whole_number
+from pyoco_server.http_api.requests.workflow_event_body import workflow_event_body
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routes.runs.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
@@ -29,7 +29,7 @@ from pyoco_server.records.triggers.trigger_models import (
 )
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from pyoco_server.triggers.flow_binding import checked_binding
-from pyoco_server.triggers.workflow_events.event_request import read_event
+from pyoco_server.triggers.workflow_events.event_submission import read_event
 from pyoco_server.triggers.workflow_events.template_service import (
     check_template,
     new_template_id,
@@ -100,7 +100,7 @@ async def test_template(request: Request, template_id: str) -> Response:
     caller = caller_of(request)
     parts = gateway_of(request).workflow_events
     template = (await parts.templates.find(template_id, caller)).record
-    event = read_event(await event_body(request), request.headers.get("x-idempotency-key"))
+    event = read_event(await workflow_event_body(request), request.headers.get("x-idempotency-key"))
     tested = await parts.service.test(event, template, template.tenant_id)
     problem = tested.problem
     return json_response(

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 # An upload must not keep one of the few slots for longer.
 _UPLOAD_SEC: Final = 900.0
-_BUSY_SEC: Final = "10"
+_RETRY_AFTER_SEC: Final = 10
 _MOST_TAGS: Final = 50
 _LONGEST_HEADER: Final = 500
 _EXPECTED: Final = {
@@ -69,7 +69,7 @@ async def upload_wheel(request: Request) -> Response:
     )
     if gateway.wheels.uploads.locked():
         busy = errors.UploadsBusy("as many wheels as can be taken at once are under way")
-        busy.headers["Retry-After"] = _BUSY_SEC
+        busy.retry_after_sec = _RETRY_AFTER_SEC
         await reject_unread(request, request.stream(), busy)
     # Each upload may need a temporary file as large as a wheel may be.
     async with gateway.wheels.uploads, open_form(request, expected) as form:

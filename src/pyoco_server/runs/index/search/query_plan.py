@@ -97,7 +97,7 @@ def _in_groups(groups: Sequence[Group]) -> Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RowSource:
     """Rows of `runs`, and how to reach them."""
 
     rows: str
@@ -105,7 +105,7 @@ class Source:
     # The table that determines the order of the rows.
     ordered: str = "r"
 
-    def where(self, *conditions: Condition) -> "Source":
+    def where(self, *conditions: Condition) -> "RowSource":
         return replace(self, conditions=(*self.conditions, *conditions))
 
 
@@ -121,29 +121,29 @@ class Sources:
         self._sort = sort
         self._time = sort.field.time
 
-    def of(self, selection: GroupSelection) -> list[Source]:
+    def of(self, selection: GroupSelection) -> list[RowSource]:
         """Sources that together have each selected run once, and possibly runs that do not match."""
         if few := self._few:
             return [few.where(*self._is_selected(selection))]
         if selection.groups is None:
-            return [Source(self._attribute_scan) if self._attribute_scan else self._scan]
+            return [RowSource(self._attribute_scan) if self._attribute_scan else self._scan]
         if self._attribute_scan and selection.max_runs > _FEW:
-            return [Source(self._attribute_scan, tuple(self._is_selected(selection)))]
+            return [RowSource(self._attribute_scan, tuple(self._is_selected(selection)))]
         if selection is self._selection and self._is_whole_tenant:
             return [self._scan]
         return [*self._group_sources(selection.groups), *self._label_sources(selection)]
 
-    def countable(self, selection: GroupSelection) -> list[Source]:
+    def countable(self, selection: GroupSelection) -> list[RowSource]:
         """The same when the order does not matter."""
         if selection.groups is not None and self._filter.needle is not None and not self._few:
             return self.combined(selection)
         return self.of(selection)
 
-    def combined(self, selection: GroupSelection) -> list[Source]:
+    def combined(self, selection: GroupSelection) -> list[RowSource]:
         """The same with one source for all groups: cheap while little of each is read."""
         if selection.groups is None:
             return [self._scan]
-        own = Source(f"runs r INDEXED BY grouped_by_{self._time}", (_in_groups(selection.groups),))
+        own = RowSource(f"runs r INDEXED BY grouped_by_{self._time}", (_in_groups(selection.groups),))
         return [*([own] if selection.groups else []), *self._label_sources(selection)]
 
     @property
@@ -163,50 +163,50 @@ class Sources:
         )
         return bool(found == _OFTEN)
 
-    def _group_sources(self, groups: list[Group]) -> Iterator[Source]:
+    def _group_sources(self, groups: list[Group]) -> Iterator[RowSource]:
         rows = f"runs r INDEXED BY grouped_by_{self._time}"
         runs = runs_in(groups)
         if not groups:
             return
         if runs <= _FEW:
-            yield Source(rows, (_in_groups(groups),))
+            yield RowSource(rows, (_in_groups(groups),))
         elif len(groups) <= _SEVERAL_GROUPS and (self._filter.needle is None or runs <= _SOME):
             for group in groups:
-                yield Source(rows, (Condition("r.grp = ?", (group.id,)),))
+                yield RowSource(rows, (Condition("r.grp = ?", (group.id,)),))
         else:
             yield self._scan.where(_in_groups(groups))
 
-    def _label_sources(self, selection: GroupSelection) -> Iterator[Source]:
+    def _label_sources(self, selection: GroupSelection) -> Iterator[RowSource]:
         if not selection.labelled:
             return
         in_selection = () if selection.labelled_anywhere else (_in_groups(selection.labelled),)
         label = Condition("l.label = ?", (self._filter.tag,))
         rows = "labels l CROSS JOIN runs r ON r.revision = l.revision"
         if self._time == SortField.UPDATED_AT:
-            yield Source(rows, (label, *in_selection), ordered="l")
+            yield RowSource(rows, (label, *in_selection), ordered="l")
         elif self._label_is_few:
-            yield Source(rows, (label, *in_selection))
+            yield RowSource(rows, (label, *in_selection))
         else:
             yield self._scan.where(self._has_label, *in_selection)
 
     @cached_property
-    def _few(self) -> Source | None:
+    def _few(self) -> RowSource | None:
         """All that one of the filters leaves, if that is not much."""
         run_filter = self._filter
         if (by_text := self._few_by_text()) is not None:
             return by_text
         for index, condition in attribute_conditions(run_filter).items():
             if self._is_few(f"runs r INDEXED BY {index}", condition):
-                return Source(f"runs r INDEXED BY {index}")
+                return RowSource(f"runs r INDEXED BY {index}")
         if self._is_few_of_worker():
-            return Source("runs r INDEXED BY by_worker_and_group")
+            return RowSource("runs r INDEXED BY by_worker_and_group")
         for time, time_range in (("updated_at", run_filter.updated), ("submitted_at", run_filter.submitted)):
             within = list(in_range(f"r.{time}", time_range))
             if within and time != self._time and self._is_few(f"runs r INDEXED BY by_{time}", *within):
-                return Source(f"runs r INDEXED BY by_{time}")
+                return RowSource(f"runs r INDEXED BY by_{time}")
         return None
 
-    def _few_by_text(self) -> Source | None:
+    def _few_by_text(self) -> RowSource | None:
         trigrams = trigram_condition(self._filter)
         if trigrams is None:
             return None
@@ -221,13 +221,13 @@ class Sources:
         by_id = id_condition(self._filter)
         if by_id is None:
             found = Condition("r.doc IN (SELECT value FROM json_each(?))", (docs,))
-            return Source("runs r INDEXED BY by_doc", (found,))
+            return RowSource("runs r INDEXED BY by_doc", (found,))
         # By revision, because many other runs may have the text of the run with this id.
         revisions = (
             "SELECT revision FROM runs INDEXED BY by_doc WHERE doc IN (SELECT value FROM json_each(?)) "
             f"UNION SELECT revision FROM runs INDEXED BY runs_by_id WHERE {by_id.sql}"
         )
-        return Source(
+        return RowSource(
             "runs r NOT INDEXED", (Condition(f"r.revision IN ({revisions})", (docs, *by_id.values)),)
         )
 
@@ -240,11 +240,11 @@ class Sources:
         return self._is_few(rows, worker, _in_groups(self._selection.groups))
 
     @property
-    def _scan(self) -> Source:
+    def _scan(self) -> RowSource:
         """All runs that may match, in sort order."""
         if self._filter.tenant is None or self._time != SortField.UPDATED_AT:
-            return Source(f"runs r INDEXED BY by_{self._time}")
-        return Source("runs r INDEXED BY by_tenant", (Condition("r.tenant = ?", (self._filter.tenant,)),))
+            return RowSource(f"runs r INDEXED BY by_{self._time}")
+        return RowSource("runs r INDEXED BY by_tenant", (Condition("r.tenant = ?", (self._filter.tenant,)),))
 
     @property
     def _is_whole_tenant(self) -> bool:

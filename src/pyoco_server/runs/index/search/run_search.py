@@ -22,7 +22,7 @@ from pyoco_server.runs.index.search.filter_sql import (
 from pyoco_server.runs.index.search.query_plan import (
     Group,
     GroupSelection,
-    Source,
+    RowSource,
     Sources,
     groups_of,
     runs_in,
@@ -159,7 +159,9 @@ class Search:
         found = self._merged(sources, limit, after, name)
         return found if len(found) == limit else None
 
-    def _merged(self, sources: list[Source], limit: int, after: SortKey | None, name: str) -> list[SortKey]:
+    def _merged(
+        self, sources: list[RowSource], limit: int, after: SortKey | None, name: str
+    ) -> list[SortKey]:
         """The first keys of all sources; no source is read further than needed."""
         with ExitStack() as reading:
             keys = [
@@ -167,7 +169,7 @@ class Search:
             ]
             return list(islice(heapq.merge(*keys, reverse=self._sort.descending), limit))
 
-    def _read(self, source: Source, limit: int, after: SortKey | None, name: str) -> Generator[SortKey]:
+    def _read(self, source: RowSource, limit: int, after: SortKey | None, name: str) -> Generator[SortKey]:
         table = source.ordered
         columns = f"{table}.{self._time}, {table}.revision"
         sql, values = self._select(columns, source, *self._beyond(table, after))
@@ -202,6 +204,6 @@ class Search:
                 break
         return page
 
-    def _select(self, columns: str, source: Source, *more: Condition) -> tuple[str, list[Any]]:
+    def _select(self, columns: str, source: RowSource, *more: Condition) -> tuple[str, list[Any]]:
         sql, values = where([*source.conditions, *self._run_conditions, *more])
         return f"SELECT {columns} FROM {source.rows} WHERE {sql}", values

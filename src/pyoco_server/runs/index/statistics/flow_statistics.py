@@ -76,7 +76,7 @@ class FlowHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RunGroup:
     id: int
     flow: str
     tag: str
@@ -149,18 +149,18 @@ def history_of_flow(
 
 def groups_of(
     db: sqlite3.Connection, *, tenant: str | None, tag: str | None, flow: str | None = None
-) -> list[Group]:
+) -> list[RunGroup]:
     """Also those without runs: theirs may have been deleted."""
     given = {"tenant": tenant, "tag": tag, "flow": flow}
     sql, values = where(
         Condition(f"{column} = ?", (value,)) for column, value in given.items() if value is not None
     )
     rows = db.execute(f"SELECT id, flow, tag, status, runs FROM groups WHERE {sql}", values)
-    return [Group(*row) for row in rows]
+    return [RunGroup(*row) for row in rows]
 
 
 def _statistics(
-    db: sqlite3.Connection, window: Window, now: float, groups: Sequence[Group], *, look_up: bool
+    db: sqlite3.Connection, window: Window, now: float, groups: Sequence[RunGroup], *, look_up: bool
 ) -> dict[str, FlowStatistics]:
     """By flow. `look_up`: read the rows of these groups one by one, because there are many others."""
     buckets = window.buckets(now)
@@ -191,7 +191,7 @@ def _ended(rows: Iterable[Row], buckets: range) -> dict[int, _Ended]:
     return found
 
 
-def rows_in(db: sqlite3.Connection, buckets: range, groups: Sequence[Group] | None) -> Iterable[Row]:
+def rows_in(db: sqlite3.Connection, buckets: range, groups: Sequence[RunGroup] | None) -> Iterable[Row]:
     """The rows of these buckets; of these groups or totals, looked up one by one, or of all groups."""
     columns = "r.start, r.grp, r.runs, r.durations, r.queue_times"
     if groups is None:
@@ -209,7 +209,7 @@ def rows_in(db: sqlite3.Connection, buckets: range, groups: Sequence[Group] | No
     )
 
 
-def _newest(db: sqlite3.Connection, groups: Sequence[Group], *, limit: int) -> list[RunItem]:
+def _newest(db: sqlite3.Connection, groups: Sequence[RunGroup], *, limit: int) -> list[RunItem]:
     found: list[tuple[float, int]] = []
     for group in groups:
         found += db.execute(

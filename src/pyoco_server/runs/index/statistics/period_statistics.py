@@ -12,7 +12,7 @@ from typing import Final
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.index.search.filter_sql import Condition, where
 from pyoco_server.runs.index.statistics.flow_rollups import HOUR, WINDOWS, Window
-from pyoco_server.runs.index.statistics.flow_statistics import TIMED, Group, Quantiles, groups_of, rows_in
+from pyoco_server.runs.index.statistics.flow_statistics import TIMED, Quantiles, RunGroup, groups_of, rows_in
 from pyoco_server.runs.index.statistics.time_histogram import unpacked
 
 PERIODS: Final[Mapping[str, Window]] = {window.name: window for window in WINDOWS}
@@ -37,13 +37,13 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PeriodComparison:
     current: Figures
     previous: Figures
 
 
 @dataclass(frozen=True, slots=True)
-class NamedComparison(Comparison):
+class NamedComparison(PeriodComparison):
     """Of one flow or one tag."""
 
     name: str
@@ -59,7 +59,7 @@ class PeriodStatistics:
     # When the period begins; it ends now.
     since: int
     bucket_sec: int
-    total: Comparison
+    total: PeriodComparison
     # One of each bucket, oldest first; the last one of the current period is not over.
     current: list[Figures]
     previous: list[Figures]
@@ -105,7 +105,7 @@ class _Ended:
 class _OfGroup:
     """The runs of one group in both periods."""
 
-    group: Group
+    group: RunGroup
     per_bucket: list[int]
     current: _Ended = field(default_factory=_Ended)
     previous: _Ended = field(default_factory=_Ended)
@@ -161,14 +161,14 @@ def period_statistics(
     )
 
 
-def _totals(db: sqlite3.Connection, tenant: str | None) -> list[Group]:
+def _totals(db: sqlite3.Connection, tenant: str | None) -> list[RunGroup]:
     """Those of each flow, which have no tag, and those of each tag, which have no flow."""
     sql, values = where([] if tenant is None else [Condition("tenant = ?", (tenant,))])
     rows = db.execute(f"SELECT id, flow, tag, status, 0 FROM totals WHERE {sql}", values)
-    return [Group(*row) for row in rows]
+    return [RunGroup(*row) for row in rows]
 
 
-def _by_name(found: Iterable[_OfGroup], name_of: Callable[[Group], str]) -> dict[str, list[_OfGroup]]:
+def _by_name(found: Iterable[_OfGroup], name_of: Callable[[RunGroup], str]) -> dict[str, list[_OfGroup]]:
     by_name: defaultdict[str, list[_OfGroup]] = defaultdict(list)
     for each in found:
         if name := name_of(each.group):
@@ -199,10 +199,10 @@ def _per_bucket(own: Sequence[_OfGroup], status: RunStatus) -> list[int]:
     return [sum(counts) for counts in zip(zeros, *with_status, strict=True)]
 
 
-def _compared(found: Iterable[_OfGroup], lengths: tuple[float, float]) -> Comparison:
+def _compared(found: Iterable[_OfGroup], lengths: tuple[float, float]) -> PeriodComparison:
     current, previous = _Ended(), _Ended()
     for each in found:
         status = each.group.status
         for total, own in ((current, each.current), (previous, each.previous)):
             total.add(status, own.total, own.durations, own.queue_times)
-    return Comparison(current.figures(lengths[0]), previous.figures(lengths[1]))
+    return PeriodComparison(current.figures(lengths[0]), previous.figures(lengths[1]))

@@ -32,6 +32,7 @@ from pyoco_server.errors import (
     WaitExpiredForGood,
     shortened_json,
 )
+from pyoco_server.json_schemas.schema_checker import SchemaChecker
 from pyoco_server.records.runs.run_models import UNANSWERED, RunSnapshot, RunStatus
 from pyoco_server.records.waits.wait_models import (
     Actor,
@@ -45,7 +46,6 @@ from pyoco_server.records.waits.wait_models import (
 )
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.waits.continuation import Continuations
-from pyoco_server.waits.human.answers.schema_checker import SchemaChecker
 from pyoco_server.waits.human.answers.voting import (
     as_answered_by,
     check_has_not_voted,

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from pyoco_server.records.decoding import is_nested_deeper
+from pyoco_server.records.nesting import is_json_nested_deeper
 from pyoco_server.runs.lifecycle.compaction import cut_bytes, cut_value
 
 # One value may take this much of a record; more is replaced by its size and beginning.
 VALUE_LIMIT_BYTES = 64 * 1024
 _BYTES_TYPES = frozenset({bytes, bytearray, memoryview})
 _REPR_CHARS = 4096
-# Deeper values are replaced too: a stored record has a limit (records/decoding.py).
-_MAX_NESTING = 200
+# Deeper values are replaced too: a stored record has a limit (records/nesting.py).
+_MAX_VALUE_NESTING = 200
 # Which values are looked through for numbers that JSON does not have, and how many are named.
 _SEARCHED_BYTES = 1024 * 1024
 _MARKS = 20
@@ -66,7 +66,7 @@ def _bounded(name: str, value: Any, limit: int) -> JsonValue:
         repair = _Repair()
         encoded = _encode(repair.repaired(name, value))
         not_json = repair.marks
-    if len(encoded) <= limit and not is_nested_deeper(encoded, _MAX_NESTING):
+    if len(encoded) <= limit and not is_json_nested_deeper(encoded, _MAX_VALUE_NESTING):
         return JsonValue(Raw(encoded), not_json=not_json)
     return JsonValue(cut_value(encoded), is_cut=True, not_json=not_json, whole=memoryview(encoded))
 
@@ -156,9 +156,9 @@ class _Repair:
         if id(value) in self._around:
             self._mark(path, "contains itself")
             return f"<{type(value).__name__} that contains itself>"
-        if len(self._around) >= _MAX_NESTING or self._deep_places > _DEEP_PLACES:
+        if len(self._around) >= _MAX_VALUE_NESTING or self._deep_places > _DEEP_PLACES:
             self._deep_places += 1
-            self._mark(path, f"nested more than {_MAX_NESTING} deep, described")
+            self._mark(path, f"nested more than {_MAX_VALUE_NESTING} deep, described")
             return describe(value)
         self._around.add(id(value))
         try:

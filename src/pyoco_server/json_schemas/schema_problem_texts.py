@@ -1,4 +1,4 @@
-"""What is wrong with an answer, in the words and values of JSON, and the path of the wrong property."""
+"""What is wrong with a value, in the words and values of JSON, and the path of the wrong property."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,10 +7,10 @@ from typing import Any, Final
 from jsonschema.exceptions import ValidationError, best_match
 
 from pyoco_server.errors import shortened_json
-from pyoco_server.waits.human.answers.schema_check_messages import ValueProblem
+from pyoco_server.json_schemas.schema_check_messages import ValueProblem
 
 _MESSAGE_CHARS: Final = 300
-# `{given}` and `{expected}` are the value of the answer and of the schema, as JSON.
+# `{given}` and `{expected}` are the checked value and that of the schema, as JSON.
 _TEXTS: Final = {
     "enum": "{given} is not one of {expected}",
     "const": "expected {expected}, not {given}",

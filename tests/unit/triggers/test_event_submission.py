@@ -8,8 +8,12 @@ import pytest
 from pyoco_server.errors import TemplateNotFound
 from pyoco_server.records.triggers.trigger_models import TemplateRecord, TemplateStep, TriggerKind
 from pyoco_server.records.triggers.workflow_event_models import EventInput
-from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month
-from pyoco_server.triggers.workflow_events.event_request import params_of, read_event, with_template_defaults
+from pyoco_server.triggers.workflow_events.event_refusals import has_month, invalid_event_month
+from pyoco_server.triggers.workflow_events.event_submission import (
+    params_of,
+    read_event,
+    with_template_defaults,
+)
 from pyoco_server.triggers.workflow_events.template_resolution import resolve_template
 
 
@@ -148,6 +152,6 @@ def test_the_params_of_a_run() -> None:
 def test_the_refusal_of_a_month_names_the_field_and_its_value(
     body: dict[str, Any], expected: list[tuple[str, str | None]]
 ) -> None:
-    error = no_month(read_event(body).event)
+    error = invalid_event_month(read_event(body).event)
     assert error.detail == "Workflow event requires valid year/month."
     assert [(each.field, each.value) for each in error.problems] == expected

@@ -15,8 +15,8 @@ from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, TaskStatus, new_run_id
 from pyoco_server.runs.bulk import letter_operations
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, matching_letters
-from tests.integration.submit.test_rerun import YAML, YAML_DIGEST, end
-from tests.integration.submit.test_submit import queued_job
+from tests.integration.lifecycle.test_rerun import YAML, YAML_DIGEST, end
+from tests.integration.lifecycle.test_submit import queued_job
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import ended, write_many
 from tests.support.problems import assert_problem

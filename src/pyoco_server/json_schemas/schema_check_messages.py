@@ -1,4 +1,4 @@
-"""What is sent to the process that checks answers against their schema, and what it replies."""
+"""What is sent to the process that checks values against JSON Schemas, and what it replies."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pyoco_server.errors import FieldProblem
 Schema = dict[str, Any] | bool
 
 
-class Check(Struct):
+class SchemaCheck(Struct):
     value: Any
     schema: Schema
 
@@ -37,7 +37,7 @@ class ValueProblem(Struct, frozen=True):
         return FieldProblem(at + "".join(steps), self.message, self.value)
 
 
-class CheckResult(Struct):
+class SchemaCheckResult(Struct):
     problems: list[ValueProblem] = []
     # What is wrong with the schema itself.
     schema_error: str | None = None

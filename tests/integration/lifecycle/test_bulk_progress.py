@@ -21,7 +21,7 @@ from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk import bulk_runner
 from pyoco_server.runs.bulk.bulk_runner import StepResult
-from tests.integration.submit.test_dlq import letter, put, seqs
+from tests.integration.lifecycle.test_dlq import letter, put, seqs
 from tests.support.broker.nats_server import NatsServer
 from tests.support.inspection import stored_run_ids
 from tests.support.places import ROOT

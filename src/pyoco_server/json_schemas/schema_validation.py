@@ -1,4 +1,4 @@
-"""JSON Schemas of answers (draft 2020-12 with formats), and the process that checks answers against them.
+"""Validation by JSON Schemas (draft 2020-12 with formats), and the process in which slow checks run.
 
 Nothing is ever fetched: a schema whose references lead out of it is rejected.
 """
@@ -20,8 +20,13 @@ from referencing.jsonschema import DRAFT202012
 
 from pyoco_server.config.process_isolation import close_other_descriptors, hide_process
 from pyoco_server.errors import FieldProblem, shortened
-from pyoco_server.waits.human.answers.schema_check_messages import Check, CheckResult, Schema, ValueProblem
-from pyoco_server.waits.human.answers.schema_problem_texts import problems_in
+from pyoco_server.json_schemas.schema_check_messages import (
+    Schema,
+    SchemaCheck,
+    SchemaCheckResult,
+    ValueProblem,
+)
+from pyoco_server.json_schemas.schema_problem_texts import problems_in
 
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 _MAX_PROBLEMS: Final = 20
@@ -120,19 +125,19 @@ def _short(message: str) -> str:
     return message if len(message) <= _MESSAGE_CHARS else f"{message[: _MESSAGE_CHARS - 1]}…"
 
 
-def run_check(check: Check) -> CheckResult:
+def run_check(check: SchemaCheck) -> SchemaCheckResult:
     try:
         check_schema(check.schema)
     except ValueError as error:
-        return CheckResult(schema_error=str(error))
-    return CheckResult(problems=value_problems(check.value, check.schema))
+        return SchemaCheckResult(schema_error=str(error))
+    return SchemaCheckResult(problems=value_problems(check.value, check.schema))
 
 
 def main() -> None:
     """Checks from standard input, results to standard output, each one line of JSON."""
     hide_process()
     close_other_descriptors()
-    decode = msgspec.json.Decoder(Check).decode
+    decode = msgspec.json.Decoder(SchemaCheck).decode
     for line in sys.stdin.buffer:
         sys.stdout.buffer.write(msgspec.json.encode(run_check(decode(line))) + b"\n")
         sys.stdout.buffer.flush()

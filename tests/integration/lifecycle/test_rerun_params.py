@@ -9,9 +9,9 @@ from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpError
 from pyoco_server.nats_client import PyocoNatsClient
 from pyoco_server.records.runs.run_models import RunStatus, encode
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
-from tests.integration.submit.test_large_params import DIGEST, PARAMS, executed
-from tests.integration.submit.test_rerun import FAILED_TASKS, YAML, end, rerun, reruns
-from tests.integration.submit.test_submit import queued_job
+from tests.integration.lifecycle.test_large_params import DIGEST, PARAMS, executed
+from tests.integration.lifecycle.test_rerun import FAILED_TASKS, YAML, end, rerun, reruns
+from tests.integration.lifecycle.test_submit import queued_job
 from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker

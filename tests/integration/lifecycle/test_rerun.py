@@ -14,7 +14,7 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.run_models import Job, RunStatus, TaskStatus
-from tests.integration.submit.test_submit import queued_job
+from tests.integration.lifecycle.test_submit import queued_job
 from tests.support.broker.journals import journalled_runs
 from tests.support.inspection import stored_run_ids
 from tests.support.problems import assert_problem

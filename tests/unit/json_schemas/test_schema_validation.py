@@ -1,4 +1,4 @@
-"""Schemas of answers: validation, error messages, and no remote references."""
+"""Validation of schemas and values, error messages, and no remote references."""
 
 import re
 import socket
@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pyoco_server.records.waits.wait_models import canonical, digest_of
-from pyoco_server.waits.human.answers import schema_validation
-from pyoco_server.waits.human.answers.schema_check_messages import Check, CheckResult
-from pyoco_server.waits.human.answers.schema_validation import check_schema, problems_of, run_check
+from pyoco_server.json_schemas import schema_validation
+from pyoco_server.json_schemas.schema_check_messages import SchemaCheck, SchemaCheckResult
+from pyoco_server.json_schemas.schema_validation import check_schema, problems_of, run_check
 
 INVOICE: dict[str, Any] = {
     "type": "object",
@@ -29,7 +28,7 @@ INVOICE: dict[str, Any] = {
 DUE = "2026-11-15T12:00:00Z"
 
 
-def told(value: Any, schema: dict[str, Any] | bool, at: str = "") -> dict[str, str]:
+def messages_of(value: Any, schema: dict[str, Any] | bool, at: str = "") -> dict[str, str]:
     return {problem.field: problem.message for problem in problems_of(value, schema, at=at)}
 
 
@@ -67,7 +66,7 @@ def test_a_schema_that_is_nested_too_deeply_is_rejected() -> None:
 def test_a_property_may_be_called_like_a_reference() -> None:
     schema = {"properties": {"$ref": {"type": "string"}}, "const": {"$ref": "https://example.com/x"}}
     check_schema(schema)
-    assert told({"$ref": "https://example.com/x"}, schema) == {}
+    assert messages_of({"$ref": "https://example.com/x"}, schema) == {}
 
 
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,20 +78,20 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     remote = {"$ref": "http://example.com/schema.json"}
     with pytest.raises(ValueError, match="nothing at"):
         check_schema(remote)
-    assert "does not exist" in told(1, remote, "payload")["payload"]
+    assert "does not exist" in messages_of(1, remote, "payload")["payload"]
 
 
 def test_each_field_is_named_by_its_path() -> None:
     value = {"amount": -1, "lines": [{"text": "a"}, {}, {"text": 3}], "due": "tomorrow"}
-    found = told(value, INVOICE, "payload")
+    found = messages_of(value, INVOICE, "payload")
     assert set(found) == {"payload.amount", "payload.due", "payload.lines.1.text", "payload.lines.2.text"}
     assert found["payload.lines.1.text"] == "this is missing"
     assert "minimum" in found["payload.amount"]
     assert "date-time" in found["payload.due"]
-    assert set(told({}, INVOICE)) == {"amount", "due"}
+    assert set(messages_of({}, INVOICE)) == {"amount", "due"}
     more = {"amount": 1, "due": DUE, "extra": None}
-    assert told(more, INVOICE, "payload") == {"payload.extra": "this property is not expected"}
-    assert told({"amount": 1, "due": DUE}, INVOICE) == {}
+    assert messages_of(more, INVOICE, "payload") == {"payload.extra": "this property is not expected"}
+    assert messages_of({"amount": 1, "due": DUE}, INVOICE) == {}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_a_problem_is_described_in_json(value: Any, schema: Any, field: str, mes
 
 def test_the_nearest_alternative_is_reported() -> None:
     either = {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a": {"type": "integer"}}}]}
-    assert set(told({"a": "x"}, either, "payload")) == {"payload.a"}
+    assert set(messages_of({"a": "x"}, either, "payload")) == {"payload.a"}
 
 
 @pytest.mark.parametrize(
@@ -141,14 +140,14 @@ def test_the_nearest_alternative_is_reported() -> None:
     ],
 )
 def test_moments(moment: str, right: bool) -> None:
-    assert (told(moment, {"format": "date-time"}) == {}) is right
+    assert (messages_of(moment, {"format": "date-time"}) == {}) is right
 
 
 @pytest.mark.parametrize("value", [None, False, 0, "", {}, []])
 def test_empty_values_are_values(value: Any) -> None:
-    assert told(value, True) == told(value, {}) == {}
-    assert told(value, {"enum": [None, False, 0, "", {}, []]}) == {}
-    assert set(told(value, False, "payload")) == {"payload"}
+    assert messages_of(value, True) == messages_of(value, {}) == {}
+    assert messages_of(value, {"enum": [None, False, 0, "", {}, []]}) == {}
+    assert set(messages_of(value, False, "payload")) == {"payload"}
 
 
 @pytest.mark.parametrize(
@@ -166,12 +165,12 @@ def test_empty_values_are_values(value: Any) -> None:
     ],
 )
 def test_multiples_are_exact_at_any_size(value: Any, step: float, valid: bool) -> None:
-    assert (told({"n": value}, {"properties": {"n": {"multipleOf": step}}}) == {}) is valid
+    assert (messages_of({"n": value}, {"properties": {"n": {"multipleOf": step}}}) == {}) is valid
 
 
 @pytest.mark.parametrize(("value", "named"), [(float("nan"), "NaN|nan"), (float("inf"), "inf")])
 def test_a_number_that_is_none_is_a_problem(value: float, named: str) -> None:
-    [(field, message)] = told(value, {"multipleOf": 0.1}, at="payload").items()
+    [(field, message)] = messages_of(value, {"multipleOf": 0.1}, at="payload").items()
     assert field == "payload"
     assert re.search(f"cannot be checked against its schema: .*{named}", message)
 
@@ -182,7 +181,7 @@ def test_a_failing_validator_is_a_problem_of_the_value(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(schema_validation._Validator, "iter_errors", fails)
     expected = "this value cannot be checked against its schema: ZeroDivisionError: division by zero"
-    assert told(1, {}, at="payload") == {"payload": expected}
+    assert messages_of(1, {}, at="payload") == {"payload": expected}
 
 
 def test_a_failing_check_of_a_schema_is_a_problem_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +189,7 @@ def test_a_failing_check_of_a_schema_is_a_problem_of_the_schema(monkeypatch: pyt
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(Draft202012Validator, "check_schema", fails)
-    result = run_check(Check(1, {}))
+    result = run_check(SchemaCheck(1, {}))
     assert result.schema_error == "it cannot be used: ZeroDivisionError: division by zero"
 
 
@@ -213,8 +212,8 @@ SCHEMAS = st.recursive(
 
 @given(VALUES, SCHEMAS)
 def test_any_schema_and_value_have_a_result(value: Any, schema: Any) -> None:
-    result = run_check(Check(value, schema))
-    assert msgspec.json.decode(msgspec.json.encode(result), type=CheckResult) == result
+    result = run_check(SchemaCheck(value, schema))
+    assert msgspec.json.decode(msgspec.json.encode(result), type=SchemaCheckResult) == result
 
 
 def test_a_long_value_is_not_repeated_in_full() -> None:
@@ -226,31 +225,3 @@ def test_a_long_value_is_not_repeated_in_full() -> None:
 
 def test_many_problems_are_enough() -> None:
     assert len(problems_of(["x"] * 1000, {"items": {"type": "integer"}})) == 20
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=10,
-)
-
-
-@given(JSON)
-def test_a_value_is_the_same_however_its_keys_are_ordered(value: Any) -> None:
-    def turned(value: Any) -> Any:
-        match value:
-            case dict():
-                return {name: turned(value[name]) for name in reversed(value)}
-            case list():
-                return [turned(each) for each in value]
-        return value
-
-    assert canonical(turned(value)) == canonical(value)
-
-
-def test_a_character_is_the_same_in_either_form_of_unicode() -> None:
-    composed, taken_apart = "\u00e9", "e\u0301"
-    # As keys they sort differently beside an f.
-    assert canonical({composed: 1, "f": [composed]}) == canonical({"f": [taken_apart], taken_apart: 1})
-    assert digest_of(["\n\u0301"]) != digest_of(["\n"])
-    assert canonical("ﬁ") != canonical("fi")

@@ -1,4 +1,7 @@
-"""What becomes of an occurrence: started, buffered, skipped or missed. Builds the next record."""
+"""The overlap policy of a schedule: an occurrence is started, buffered, skipped or missed.
+
+Builds the next record of the schedule. Overlapping runs of a hook or a template: triggers/overlap_slots.py.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from pyoco_server.records.runs.causes import CauseKind
 from pyoco_server.records.schedules.schedule_models import (
     MAX_DECISIONS,
     Backfill,
-    Outcome,
+    DecisionOutcome,
     Overlap,
     ScheduleDecision,
     ScheduledStart,
@@ -38,7 +41,7 @@ _MAX_RUNNING: Final = 100
 # Occurrences that are passed over are counted up to here.
 _MAX_COUNTED: Final = 1_000
 # Outcomes with a decision for each occurrence; others are merged with an equal one before them.
-_NEVER_MERGED: Final = (Outcome.STARTED, Outcome.BUFFERED, Outcome.FAILED)
+_NEVER_MERGED: Final = (DecisionOutcome.STARTED, DecisionOutcome.BUFFERED, DecisionOutcome.FAILED)
 
 
 _WORDS: Final = {
@@ -148,7 +151,9 @@ class ScheduleDecider:
         spec = self._record.spec
         oldest = self._now - self._record.window_sec
         # Of these, even one with the largest jitter is too late.
-        self.pass_over(just_before(oldest - spec.jitter_sec), Outcome.MISSED, SkipReason.CATCHUP_WINDOW)
+        self.pass_over(
+            just_before(oldest - spec.jitter_sec), DecisionOutcome.MISSED, SkipReason.CATCHUP_WINDOW
+        )
         try:
             return self._take_due(oldest)
         except SearchLimit as limit:
@@ -169,12 +174,12 @@ class ScheduleDecider:
             self._cursor = nominal
             if due < oldest:
                 one = OccurrenceCount(1, first=nominal, last=nominal)
-                self._note_passed(Outcome.MISSED, SkipReason.CATCHUP_WINDOW, one, nominal)
+                self._note_passed(DecisionOutcome.MISSED, SkipReason.CATCHUP_WINDOW, one, nominal)
             else:
                 self.place(self._start_of(nominal, StartedBy.SCHEDULE, self._record.overlap))
         return False
 
-    def pass_over(self, until: float, outcome: Outcome, reason: SkipReason) -> None:
+    def pass_over(self, until: float, outcome: DecisionOutcome, reason: SkipReason) -> None:
         """Decide all occurrences up to `until` at once, without starting them."""
         if until <= self._cursor:
             return
@@ -204,15 +209,15 @@ class ScheduleDecider:
 
     def cancel_backfill(self, backfill: Backfill) -> int:
         """Skip what it has not started; how many occurrences these are."""
-        before = self._counts.get(Outcome.SKIPPED, 0)
+        before = self._counts.get(DecisionOutcome.SKIPPED, 0)
         reason = SkipReason.BACKFILL_CANCELLED
         self._drop_buffered(reason, lambda each: each.backfill_id == backfill.backfill_id)
         counted = undecided_of(self._record, backfill)
         if counted.count:
             end = just_before(backfill.to_at)
-            self._note_passed(Outcome.SKIPPED, reason, counted, end, backfill.backfill_id)
+            self._note_passed(DecisionOutcome.SKIPPED, reason, counted, end, backfill.backfill_id)
         self._backfills = [each for each in self._backfills if each.backfill_id != backfill.backfill_id]
-        return self._counts.get(Outcome.SKIPPED, 0) - before
+        return self._counts.get(DecisionOutcome.SKIPPED, 0) - before
 
     def _continue_backfill(self, number: int) -> bool | None:
         """None: all of its occurrences are decided."""
@@ -253,8 +258,8 @@ class ScheduleDecider:
 
     # Starts
 
-    def obstacle(self, start: ScheduledStart) -> SkipReason | None:
-        """Why it is skipped; None if it starts now or later."""
+    def skip_reason_of(self, start: ScheduledStart) -> SkipReason | None:
+        """Why the overlap policy skips it; None if it starts now or later."""
         policy = start.overlap
         if policy is Overlap.ALLOW_ALL or policy.ends_others or not (self._running or self._buffer):
             return None
@@ -266,7 +271,7 @@ class ScheduleDecider:
     def place(self, start: ScheduledStart) -> None:
         """Start, buffer or skip it, by its overlap policy."""
         self._decided_in_step += 1
-        reason = self.obstacle(start)
+        reason = self.skip_reason_of(start)
         if reason is not None:
             self._skip(start, reason)
         elif start.overlap is Overlap.ALLOW_ALL or not (self._running or self._buffer):
@@ -276,7 +281,7 @@ class ScheduleDecider:
                 # Whatever their policy: behind one that waits for the open run, this one could not end it.
                 self._drop_buffered(SkipReason.REPLACED, lambda _: True)
             self._buffer.append(start)
-            self._record_decision(start, Outcome.BUFFERED, run_id=start.run_id)
+            self._record_decision(start, DecisionOutcome.BUFFERED, run_id=start.run_id)
 
     def start_buffered(self) -> None:
         while self._buffer and not self._is_full():
@@ -300,9 +305,9 @@ class ScheduleDecider:
             self._forget(start)
             self._count_started(start, -1)
             self._record_decision(
-                start, Outcome.FAILED, run_id=run_id, reason=SkipReason.START_FAILED, detail=detail
+                start, DecisionOutcome.FAILED, run_id=run_id, reason=SkipReason.START_FAILED, detail=detail
             )
-            self._count(Outcome.FAILED, 1)
+            self._count(DecisionOutcome.FAILED, 1)
         if failed and self._record.pause_on_failure and not self._paused:
             self.pause(f"paused because run {run_id} could not be started")
 
@@ -326,7 +331,7 @@ class ScheduleDecider:
         self._starts.append(structs.replace(start, decided_at=self._now))
         self._running.append(StartedRun(run_id=start.run_id, scheduled_for=start.scheduled_for))
         self._forget(start)
-        self._record_decision(start, Outcome.STARTED, run_id=start.run_id)
+        self._record_decision(start, DecisionOutcome.STARTED, run_id=start.run_id)
         self._count_started(start, 1)
         if start.by is StartedBy.SCHEDULE and self._remaining is not None:
             self._remaining -= 1
@@ -336,14 +341,14 @@ class ScheduleDecider:
         blocking = self._running[0].run_id if reason is SkipReason.OVERLAP and self._running else None
         self._record_decision(
             start,
-            Outcome.SKIPPED,
+            DecisionOutcome.SKIPPED,
             run_id=blocking,
             # A trigger is only skipped after it was buffered: else its request is refused.
             dropped_run_id=start.run_id if start.by is StartedBy.TRIGGER else None,
             reason=reason,
             detail=self.described(reason),
         )
-        self._count(Outcome.SKIPPED, 1)
+        self._count(DecisionOutcome.SKIPPED, 1)
 
     def _drop_buffered(self, reason: SkipReason, which: Callable[[ScheduledStart], bool]) -> None:
         dropped = [start for start in self._buffer if which(start)]
@@ -355,7 +360,7 @@ class ScheduleDecider:
 
     def _note_passed(
         self,
-        outcome: Outcome,
+        outcome: DecisionOutcome,
         reason: SkipReason,
         counted: OccurrenceCount,
         until: float,
@@ -380,7 +385,7 @@ class ScheduleDecider:
     def _record_decision(
         self,
         start: ScheduledStart,
-        outcome: Outcome,
+        outcome: DecisionOutcome,
         *,
         run_id: str | None,
         dropped_run_id: str | None = None,
@@ -437,11 +442,12 @@ class ScheduleDecider:
         self._decisions = [
             each
             for each in self._decisions
-            if each.run_id != start.run_id or each.outcome not in (Outcome.STARTED, Outcome.BUFFERED)
+            if each.run_id != start.run_id
+            or each.outcome not in (DecisionOutcome.STARTED, DecisionOutcome.BUFFERED)
         ]
 
     def _count_started(self, start: ScheduledStart, number: int) -> None:
-        self._count(Outcome.STARTED, number)
+        self._count(DecisionOutcome.STARTED, number)
         self._backfills = [
             structs.replace(each, started=max(0, each.started + number))
             if each.backfill_id == start.backfill_id
@@ -449,7 +455,7 @@ class ScheduleDecider:
             for each in self._backfills
         ]
 
-    def _count(self, outcome: Outcome, number: int) -> None:
+    def _count(self, outcome: DecisionOutcome, number: int) -> None:
         self._counts[outcome] = max(0, self._counts.get(outcome, 0) + number)
 
 

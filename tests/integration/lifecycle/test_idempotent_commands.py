@@ -24,9 +24,9 @@ from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_operations import BulkSpec
 from pyoco_server.runs.bulk.letter_operations import LetterFilter
 from pyoco_server.runs.lifecycle.tenancy import Caller
-from tests.integration.submit.test_dlq import letter, put, seqs
-from tests.integration.submit.test_idempotency import post as submit
-from tests.integration.submit.test_rerun import end
+from tests.integration.lifecycle.test_dlq import letter, put, seqs
+from tests.integration.lifecycle.test_idempotency import post as submit
+from tests.integration.lifecycle.test_rerun import end
 from tests.support.inspection import stored_run_ids
 from tests.support.problems import assert_problem
 from tests.support.running.bulk_operations import ended_runs, ends, get, origins, without_lease

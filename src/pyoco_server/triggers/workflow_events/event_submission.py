@@ -1,4 +1,4 @@
-"""What a workflow event says: its fields under all of their names, and the fingerprint of its payload."""
+"""What was sent as a workflow event: its fields under all their names, and the fingerprint of its payload."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _NOT_A_TEXT: Final = "(not a text)"
 
 
 @dataclass(frozen=True, slots=True)
-class EventRequest:
+class WorkflowEventSubmission:
     # As it was given; None: not given.
     template_id: str | None
     idempotency_key: str | None
@@ -38,7 +38,7 @@ class EventRequest:
         return self.event.event_name
 
 
-def read_event(body: Mapping[str, Any], header_key: str | None = None) -> EventRequest:
+def read_event(body: Mapping[str, Any], header_key: str | None = None) -> WorkflowEventSubmission:
     """`header_key` is the header `x-idempotency-key`."""
     year, month = _pair(body)
     event = EventInput(
@@ -51,7 +51,9 @@ def read_event(body: Mapping[str, Any], header_key: str | None = None) -> EventR
         payload=body.get("payload"),
     )
     template_id = _first_name(body, "template_id", "templateId", max_chars=_ID_CHARS)
-    return EventRequest(template_id, _idempotency_key(body, header_key), event, _fingerprint(event))
+    return WorkflowEventSubmission(
+        template_id, _idempotency_key(body, header_key), event, _fingerprint(event)
+    )
 
 
 def with_template_defaults(event: EventInput, template: TemplateRecord) -> EventInput:

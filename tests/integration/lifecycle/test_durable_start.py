@@ -14,7 +14,7 @@ from pyoco_server.records.runs.run_models import Job
 from pyoco_server.records.value_types import is_run_id
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter, run_id_for
 from pyoco_server.runs.lifecycle.submission import new_job
-from tests.integration.submit.test_submit import queued_job
+from tests.integration.lifecycle.test_submit import queued_job
 from tests.support.inspection import queue_is_empty
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker

@@ -1,4 +1,4 @@
-"""Checks answers against their schemas without blocking the gateway, or the answers of other tenants.
+"""Checks values against JSON Schemas without blocking the gateway, or the checks of other tenants.
 
 A schema comes from a flow: its patterns may backtrack without end, and its references may multiply the work.
 A check that could be slow runs in a process, which is killed when it takes too long. There are a few of them,
@@ -21,7 +21,7 @@ import msgspec
 
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import AnswersBusy, FieldProblem, InvalidAnswer
-from pyoco_server.waits.human.answers.schema_check_messages import Check, CheckResult, Schema
+from pyoco_server.json_schemas.schema_check_messages import Schema, SchemaCheck, SchemaCheckResult
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +55,9 @@ _SLOW_KEYWORDS: Final = (
 )
 
 _START_SEC: Final = 10.0
-_EMPTY_CHECK: Final = msgspec.json.encode(Check(None, True)) + b"\n"
+_EMPTY_CHECK: Final = msgspec.json.encode(SchemaCheck(None, True)) + b"\n"
 _MAX_LINE: Final = 64 * 1024 * 1024
-_decode_result = msgspec.json.Decoder(CheckResult).decode
+_decode_result = msgspec.json.Decoder(SchemaCheckResult).decode
 
 
 class SchemaChecker:
@@ -76,7 +76,7 @@ class SchemaChecker:
             await process.close()
 
     async def check(self, value: Any, schema: Schema, *, at: str, owner: str) -> None:
-        """InvalidAnswer says what is wrong with the value, or that the schema cannot be used."""
+        """Check the answer to a wait: InvalidAnswer says what is wrong, or that the schema cannot be used."""
         result = await self.result(value, schema, owner=owner)
         if result.schema_error is not None:
             detail = f"no answer can be checked against the schema of this wait: {result.schema_error}"
@@ -84,17 +84,17 @@ class SchemaChecker:
         if result.problems:
             raise InvalidAnswer(problems=[problem.dotted(at) for problem in result.problems])
 
-    async def result(self, value: Any, schema: Schema, *, owner: str) -> CheckResult:
+    async def result(self, value: Any, schema: Schema, *, owner: str) -> SchemaCheckResult:
         """AnswersBusy if too many slow checks are queued."""
-        check = Check(value, schema)
+        check = SchemaCheck(value, schema)
         line = msgspec.json.encode(check) + b"\n"
         if not _is_quick(check, line):
             return await self._check_in_process(line, owner)
-        from pyoco_server.waits.human.answers.schema_validation import run_check  # noqa: PLC0415 - takes 6 MB
+        from pyoco_server.json_schemas.schema_validation import run_check  # noqa: PLC0415 - takes 6 MB
 
         return run_check(check)
 
-    async def _check_in_process(self, line: bytes, owner: str) -> CheckResult:
+    async def _check_in_process(self, line: bytes, owner: str) -> SchemaCheckResult:
         async with self._turn_of(owner), self._slots:
             process = self._free.pop()
             try:
@@ -106,7 +106,7 @@ class SchemaChecker:
     async def _turn_of(self, owner: str) -> AsyncIterator[None]:
         if self._checks_of[owner] >= _MAX_CHECKS_OF_OWNER or self._checks_of.total() >= _MAX_CHECKS:
             busy = AnswersBusy("many answers with slow schemas are queued to be checked; the wait is open")
-            busy.headers["Retry-After"] = str(int(LIMIT_SEC))
+            busy.retry_after_sec = LIMIT_SEC
             raise busy
         self._checks_of[owner] += 1
         try:
@@ -131,24 +131,24 @@ class _CheckProcess:
         async with self._lock:
             await self._kill()
 
-    async def check(self, line: bytes) -> CheckResult:
+    async def check(self, line: bytes) -> SchemaCheckResult:
         async with self._lock:
             try:
                 return await self._check_twice(line)
             except TimeoutError:
                 text = f"its schema takes longer than {self._limit_sec:g} s to check: simplify it"
-                return CheckResult(schema_error=text)
+                return SchemaCheckResult(schema_error=text)
             except (OSError, EOFError) as error:
                 # Possibly out of memory.
                 log.warning("a process that checks answers has ended: %r", error)
                 text = "the process that checks it has ended: simplify the schema or the answer"
-                return CheckResult(schema_error=text)
+                return SchemaCheckResult(schema_error=text)
             finally:
                 # After a timeout or a cancel, the next check would read this one's result.
                 if self._process is not None and self._result_pending:
                     await self._kill()
 
-    async def _check_twice(self, line: bytes) -> CheckResult:
+    async def _check_twice(self, line: bytes) -> SchemaCheckResult:
         was_running = self._process is not None
         try:
             return await self._exchange(await self._started(), line, self._limit_sec)
@@ -163,7 +163,7 @@ class _CheckProcess:
         self._result_pending = True
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "pyoco_server.waits.human.answers.schema_validation"),
+                *(sys.executable, "-m", "pyoco_server.json_schemas.schema_validation"),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=DEVNULL,
@@ -174,7 +174,7 @@ class _CheckProcess:
             await self._exchange(self._process, _EMPTY_CHECK, _START_SEC)
         return self._process
 
-    async def _exchange(self, process: Process, line: bytes, limit_sec: float) -> CheckResult:
+    async def _exchange(self, process: Process, line: bytes, limit_sec: float) -> SchemaCheckResult:
         assert process.stdin is not None
         assert process.stdout is not None
         self._result_pending = True
@@ -197,7 +197,7 @@ class _CheckProcess:
             await process.wait()
 
 
-def _is_quick(check: Check, line: bytes) -> bool:
+def _is_quick(check: SchemaCheck, line: bytes) -> bool:
     if len(line) > _QUICK_BYTES or any(word in line for word in _SLOW_KEYWORDS):
         return False
     schema_parts = _parts(check.schema)

@@ -11,8 +11,8 @@ from pyoco_server.records.runs.bulk_models import BulkAction, BulkItem, BulkReco
 from pyoco_server.records.runs.run_models import RerunMode, new_run_id
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_runner import StepResult
-from tests.integration.submit.test_dlq import letter, put, seqs
-from tests.integration.submit.test_rerun import entry
+from tests.integration.lifecycle.test_dlq import letter, put, seqs
+from tests.integration.lifecycle.test_rerun import entry
 from tests.support.inspection import stored_run_ids
 from tests.support.problems import assert_problem
 from tests.support.running.bulk_operations import config, counts, dry_run, ended_runs, ends, origins, start

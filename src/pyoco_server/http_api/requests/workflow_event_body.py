@@ -9,7 +9,7 @@ from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.requests.bodies import check_depth, json_value, limited_body
 
 
-async def event_body(request: Request) -> dict[str, Any]:
+async def workflow_event_body(request: Request) -> dict[str, Any]:
     """A JSON object; no body is an empty one."""
     max_bytes = gateway_of(request).config.max_run_snapshot_bytes
     cure = "send a reference to large data, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pyoco_server.errors import AnswersBusy, InvalidAnswer
-from pyoco_server.waits.human.answers import schema_checker
-from pyoco_server.waits.human.answers.schema_check_messages import CheckResult
-from pyoco_server.waits.human.answers.schema_checker import SchemaChecker
+from pyoco_server.json_schemas import schema_checker
+from pyoco_server.json_schemas.schema_check_messages import SchemaCheckResult
+from pyoco_server.json_schemas.schema_checker import SchemaChecker
 from tests.support.processes import is_alive
 from tests.support.waiting import eventually
 
@@ -120,7 +120,7 @@ async def test_slow_schemas_of_one_owner_do_not_delay_others_and_are_rejected_wh
     await asyncio.sleep(0)
     with pytest.raises(AnswersBusy) as busy:
         await checker.check("a", ENDLESS, at="payload", owner="ann")
-    assert busy.value.headers["Retry-After"] == "2"
+    assert busy.value.retry_after_sec == 2
     await checker.check("a", ENDLESS, at="payload", owner="bob")
     # In their time rather than by the clock.
     assert not slow[-1].done()
@@ -159,9 +159,9 @@ async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
 async def test_large_checks_run_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     in_process: list[bytes] = []
 
-    async def noted(self: SchemaChecker, line: bytes, owner: str) -> CheckResult:
+    async def noted(self: SchemaChecker, line: bytes, owner: str) -> SchemaCheckResult:
         in_process.append(line)
-        return CheckResult()
+        return SchemaCheckResult()
 
     monkeypatch.setattr(SchemaChecker, "_check_in_process", noted)
     long_schema = {"properties": {f"p{number}": {"type": "integer"} for number in range(30)}}

@@ -10,8 +10,8 @@ import pytest_asyncio
 from pyoco_server import NatsBackendConfig, PyocoNatsClient
 from pyoco_server.errors import IdempotencyConflict, InvalidRequest, NatsUnavailable, RunNotFound
 from pyoco_server.records.runs.run_models import new_run_id
-from tests.integration.submit.test_large_params import PARAMS
-from tests.integration.submit.test_rerun import YAML
+from tests.integration.lifecycle.test_large_params import PARAMS
+from tests.integration.lifecycle.test_rerun import YAML
 from tests.support.clocks import machine_clock_shifted
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker

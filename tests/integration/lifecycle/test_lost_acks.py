@@ -13,7 +13,7 @@ import httpx
 import pytest
 from msgspec import structs
 
-from pyoco_server.aio.deadlines import TimeBudget
+from pyoco_server.aio.deadlines import BlockTimeouts
 from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
 from pyoco_server.broker.stores.runs.bulk_records import BulkRecords, StoredBulk
@@ -32,8 +32,8 @@ from pyoco_server.runs.lifecycle.withdrawal import Withdrawer
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.human.reopen import retry_run
 from tests.integration.human.test_wait_retry import failed_run
-from tests.integration.submit.test_dlq import letter, put, seqs
-from tests.integration.submit.test_rerun import end, reruns
+from tests.integration.lifecycle.test_dlq import letter, put, seqs
+from tests.integration.lifecycle.test_rerun import end, reruns
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import decide
 from tests.support.broker.worker_records import a_record, put_record
@@ -135,7 +135,7 @@ class TestSubmit:
 
         monkeypatch.setattr(queue, "publish", heard_by_a_worker_only)
         # The test's worker takes as long as it takes.
-        monkeypatch.setattr(own_gateway.inside.runs.submitter, "_budget", TimeBudget(LIMIT_SEC))
+        monkeypatch.setattr(own_gateway.inside.runs.submitter, "_timeouts", BlockTimeouts(LIMIT_SEC))
         async with serving_worker(config):
             run_id = await own_gateway.submit("noop")
         assert (await own_gateway.get(run_id))["status"] == "COMPLETED"

@@ -27,8 +27,8 @@ _PREFLIGHT_SEC: Final = 20.0
 _Signature = tuple[int, int, int]
 
 
-class RequestRepository:
-    """Reads files; call its methods in a thread where many files are read."""
+class RepositoryFiles:
+    """Request files and folders of runs. Call its methods in a thread where many files are read."""
 
     def __init__(self, settings: AgentSettings, tag: Tag, *, clock: Callable[[], float]) -> None:
         self.settings = settings
@@ -146,12 +146,12 @@ class RequestRepository:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def repository_of(config: NatsBackendConfig, *, clock: Callable[[], float]) -> RequestRepository | None:
+def repository_of(config: NatsBackendConfig, *, clock: Callable[[], float]) -> RepositoryFiles | None:
     """The repository of PYOCO_AGENT_REPO; None if it is not set. ConfigError if it cannot be used."""
     if not config.agent_repo:
         return None
     settings = load_settings(Path(config.agent_repo))
-    return RequestRepository(settings, config.agent_tag or tag_of(settings), clock=clock)
+    return RepositoryFiles(settings, config.agent_tag or tag_of(settings), clock=clock)
 
 
 def tag_of(settings: AgentSettings) -> Tag:

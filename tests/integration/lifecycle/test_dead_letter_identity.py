@@ -10,8 +10,8 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.runs import dead_letters
 from pyoco_server.config import NatsBackendConfig
-from tests.integration.submit.test_dlq import dlq, letter, put, seqs
-from tests.integration.submit.test_rerun import end
+from tests.integration.lifecycle.test_dlq import dlq, letter, put, seqs
+from tests.integration.lifecycle.test_rerun import end
 from tests.support.inspection import stored_run_ids
 from tests.support.running.bulk_operations import counts, ends, start, without_lease
 from tests.support.running.gateway import RunningGateway

@@ -14,8 +14,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import RunStatus, encode
 from pyoco_server.runs.lifecycle.unowned_runs import UnownedRuns
-from tests.integration.submit.test_rerun import rerun
-from tests.integration.submit.test_submit import queued_job
+from tests.integration.lifecycle.test_rerun import rerun
+from tests.integration.lifecycle.test_submit import queued_job
 from tests.support.broker.journals import journalled_runs
 from tests.support.inspection import stored_run_ids
 from tests.support.problems import assert_problem

@@ -1,0 +1,1 @@
+"""Checks of JSON Schemas in processes of their own."""

@@ -1,0 +1,1 @@
+"""The lifecycle of runs: submit, cancel, rerun, bulk operations, dead letters."""

@@ -1,1 +1,0 @@
-"""Submit, cancel, rerun, bulk operations, dead letters."""

@@ -1,0 +1,1 @@
+"""Unit tests of JSON Schemas: what is valid, and the texts of what is not."""
