@@ -358,3 +358,21 @@ def test_invalid_json_is_explained(text: str) -> None:
 def test_text_is_parsed_as_json_if_it_is_json() -> None:
     assert [json_or_text(text) for text in ("3", "three", '"3"')] == [3, "three", "3"]
     assert value_of("  x ", SchemaPart(TEXT)) == "  x "
+
+
+@pytest.mark.parametrize(
+    ("locale", "words", "question"),
+    [
+        ("C.UTF-8", ["approve it", "edit it", "reject it"], "What do you decide?"),
+        ("ja_JP.UTF-8", ["承認する", "編集する", "却下する"], "どうしますか?"),
+    ],
+)
+def test_prompts_are_in_the_language_of_the_locale(
+    monkeypatch: pytest.MonkeyPatch, locale: str, words: list[str], question: str
+) -> None:
+    monkeypatch.setenv("LC_ALL", locale)
+    wait: Any = {"schema": None, "proposal": {"amount": 1}, "proposal_digest": "d"}
+    typing = Typing("3", "")
+    assert drafted(typing, wait, Draft()).decision is Decision.REJECTED
+    assert typing.printed == [f"  {number}) {word}" for number, word in enumerate(words, start=1)]
+    assert typing.asked[0] == question
