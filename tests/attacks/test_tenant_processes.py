@@ -13,7 +13,7 @@ import pytest
 
 from pyoco_server.broker.queue import intake
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import executor_handle
 from tests.support.running.tenants import Tenant, having_tenants
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import NEVER_SEC
@@ -142,8 +142,8 @@ async def test_queued_runs_of_alternating_tenants_are_executed_once(
 ) -> None:
     # As many runs as possible are queued at an executor.
     monkeypatch.setattr(intake, "_SHORT_RUN_SEC", NEVER_SEC)
-    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_QUEUE_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", NEVER_SEC)
     async with stack(
         config, tmp_path, concurrency=concurrency, executor_reuse=reuse, is_served=False
     ) as running:

@@ -15,7 +15,7 @@ LONG: Final = (
     "tests/attacks/test_unreadable_records.py",
     "tests/cli/test_dev.py",
     "tests/contract/test_openapi_conformance.py",
-    "tests/integration/executors/test_child_timers.py",
+    "tests/integration/executors/test_executor_handle_timers.py",
     "tests/integration/gateway/test_disk_full.py",
     "tests/integration/gateway/test_outage.py",
     "tests/integration/wheels/test_wheel_",

@@ -26,7 +26,7 @@ from pyoco_server.worker.engine import pyoco_adapter
 from pyoco_server.worker.executors.executor import Executor, ExecutorFailedToStart
 from pyoco_server.worker.executors.executor_pool import ExecutorPool
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
 from pyoco_server.worker.flows.folder_fingerprint import fingerprint_of
 from pyoco_server.worker.ipc.protocol import Ready, Setup
 from pyoco_server.worker.session.flow_reports import FlowReports
@@ -130,7 +130,7 @@ class PyocoNatsWorker:
         template = ExecutorTemplate.create(hidden=config.hide_process)
         versions: dict[str, str] = {}
         executors = [
-            ProcessExecutor(
+            RenewableExecutor(
                 structs.replace(setup, describe_flows=number == 0),
                 reuse=config.executor_reuse,
                 template=template,
@@ -203,7 +203,7 @@ class PyocoNatsWorker:
     async def _watch_flows(self) -> None:
         """Retire the executors whenever a file of the flow folder changes; active runs finish unchanged."""
         loaded, first = self._loaded, self._executors[0]
-        if loaded is None or not isinstance(first, ProcessExecutor):
+        if loaded is None or not isinstance(first, RenewableExecutor):
             return
         code_folders = first.code_folders
 
@@ -220,7 +220,7 @@ class PyocoNatsWorker:
 
         await repeat("the watch of the flows", check)
 
-    async def _describe_flows(self, executor: ProcessExecutor) -> None:
+    async def _describe_flows(self, executor: RenewableExecutor) -> None:
         try:
             ready = await executor.describe()
         except ExecutorFailedToStart as error:
@@ -245,7 +245,7 @@ class PyocoNatsWorker:
 def _found_flows(executors: Sequence[Executor]) -> Ready:
     """What the first executor process has loaded; a worker inside a program does not know its flows."""
     first = executors[0]
-    return first.ready if isinstance(first, ProcessExecutor) else Ready()
+    return first.ready if isinstance(first, RenewableExecutor) else Ready()
 
 
 @dataclass(slots=True)

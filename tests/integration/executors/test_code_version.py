@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
 from pyoco_server.worker.flows.code_version import code_version
 from pyoco_server.worker.ipc.protocol import Ready, Setup
 
 
 async def ready(setup: Setup, versions: dict[str, str]) -> Ready:
     """What a new executor has found."""
-    executor = ProcessExecutor(setup, versions=versions)
+    executor = RenewableExecutor(setup, versions=versions)
     try:
         await executor.start()
         return executor.ready

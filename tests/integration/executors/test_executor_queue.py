@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from pyoco_server.worker.child.executor_link import ExecutorLink
-from pyoco_server.worker.executors import child_process
-from pyoco_server.worker.executors.child_process import Execution
+from pyoco_server.worker.executors import executor_handle
+from pyoco_server.worker.executors.executor_handle import Execution
 from pyoco_server.worker.executors.executor_pool import ExecutorPool
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run, frame
@@ -41,8 +41,8 @@ async def executor(executor: ExecutorUnderTest) -> ExecutorUnderTest:
 
 @pytest.fixture
 def never_recalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", NEVER_SEC)
-    monkeypatch.setattr(child_process, "_QUEUE_LENGTH", 3)
+    monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_QUEUE_LENGTH", 3)
 
 
 def a_run(flow: str, **params: Any) -> Run:
@@ -114,26 +114,26 @@ async def test_queued_runs_are_executed_in_order_with_their_own_events(
 async def test_a_full_queue_takes_jobs_of_the_largest_size(
     executor: ExecutorUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", NEVER_SEC)
     first = await begin_first(executor, tmp_path)
     text = "x" * SMALL_JOB_BYTES
-    runs = [a_run("speaking", text=text) for _ in range(child_process._QUEUE_LENGTH)]
+    runs = [a_run("speaking", text=text) for _ in range(executor_handle._QUEUE_LENGTH)]
     queue = [Queued(executor, run) for run in runs]
     await first.started()
     queue[7].recall()
     assert (await queue[7]).not_started
     first.release.touch()
     others = await asyncio.gather(first.execution, *queue[:7], *queue[8:])
-    assert [outcome.status for outcome in others] == ["COMPLETED"] * child_process._QUEUE_LENGTH
+    assert [outcome.status for outcome in others] == ["COMPLETED"] * executor_handle._QUEUE_LENGTH
 
 
 async def test_a_run_does_not_wait_long_after_several_short_ones(
     executor: ExecutorUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 0.3)
+    monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", 0.3)
     clock, real_sec = FakeClockLoop(), time.monotonic()
     monkeypatch.setattr(executor.started, "_loop", clock)
-    monkeypatch.setattr(child_process, "time", SimpleNamespace(monotonic=lambda: real_sec + clock.time()))
+    monkeypatch.setattr(executor_handle, "time", SimpleNamespace(monotonic=lambda: real_sec + clock.time()))
     first = await begin_first(executor, tmp_path)
     runs = [Lasting(tmp_path, str(number)) for number in range(3)]
     queue = [Queued(executor, each.run) for each in runs]
@@ -151,12 +151,12 @@ async def test_a_run_does_not_wait_long_after_several_short_ones(
 async def test_runs_are_queued_only_after_one_that_is_probably_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", NEVER_SEC)
     async with started_executor() as executor:
         first = await begin_first(executor, tmp_path)
         assert executor.capacity == 0, "no run has ended at this executor"
         await first.started()
-        await asyncio.sleep(2 * child_process._QUEUE_SEC)  # longer than a short run
+        await asyncio.sleep(2 * executor_handle._QUEUE_SEC)  # longer than a short run
         first.release.touch()
         await first.execution
         first.release.unlink()
@@ -167,12 +167,12 @@ async def test_runs_are_queued_only_after_one_that_is_probably_short(
         async with asyncio.timeout(LIMIT_SEC):
             most = 0
             while not most:  # on a busy machine even this run may take long
-                most = child_process.queue_limit((await executor.execute(a_run("noop"))).took_sec)
+                most = executor_handle.queue_limit((await executor.execute(a_run("noop"))).took_sec)
         assert executor.capacity == 0, "it has no current run"
         first.release.unlink()
         first = await begin_first(executor, tmp_path)
         assert executor.capacity == most
-        monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 0.0)
+        monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", 0.0)
         assert executor.capacity == 0, "the current run is long"
         first.release.touch()
         await first.execution
@@ -249,7 +249,7 @@ async def test_a_run_that_was_queued_for_too_long_is_not_started(
     await first.started()
     long_ago = time.monotonic() - new_setup().start_within_sec
     with monkeypatch.context() as then:
-        then.setattr(child_process, "time", SimpleNamespace(monotonic=lambda: long_ago))
+        then.setattr(executor_handle, "time", SimpleNamespace(monotonic=lambda: long_ago))
         waiting = Queued(executor, a_run("counting", counter=str(counter), seconds=0))
     first.release.touch()
     assert (await first.execution).status == "COMPLETED"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import executor_handle
 from pyoco_server.worker.executors.executor import TaskTimedOut
 from pyoco_server.worker.ipc.protocol import Outcome, Ready, Run
 from tests.support.clocks import FakeClockLoop
@@ -130,7 +130,7 @@ async def test_the_outcome_of_an_exited_executor_is_not_lost(
         child.progress()
     else:
         await asyncio.sleep(0)
-        clock.advance(child_process._LAST_MESSAGES_SEC)
+        clock.advance(executor_handle._LAST_MESSAGES_SEC)
     assert (await execution).status == "COMPLETED"
 
 
@@ -156,7 +156,7 @@ async def test_an_executor_that_was_ready_in_time_is_used(
         stop_reading(executor)
         await arrived(executor, Ready)
 
-    monkeypatch.setattr(child_process, "_first_of", time_is_up)
+    monkeypatch.setattr(executor_handle, "_first_of", time_is_up)
     await executor.start()
     assert "chain" in executor.ready.flows
     monkeypatch.undo()

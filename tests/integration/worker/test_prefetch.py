@@ -13,8 +13,8 @@ import pytest
 from pyoco_server.broker.queue import intake
 from pyoco_server.runs.lifecycle.ownership import OwnedRun
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.executors import child_process
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors import executor_handle
+from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
 from pyoco_server.worker.session.presence import Presence
 from tests.integration.lifecycle.test_cancel import cancel
 from tests.integration.worker.conftest import OwnQueue
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest.fixture
 def never_recalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", NEVER_SEC)
-    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
-    monkeypatch.setattr(child_process, "_QUEUE_LENGTH", 3)
+    monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_QUEUE_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_QUEUE_LENGTH", 3)
 
 
 class QueueOfRuns(OwnQueue):
@@ -115,8 +115,8 @@ async def test_short_runs_are_queued_and_the_record_counts_slots(
     monkeypatch.setattr(Presence, "began", count)
     # On a slow machine even these runs are long.
     monkeypatch.setattr(intake, "_SHORT_RUN_SEC", NEVER_SEC)
-    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_QUEUE_SEC", NEVER_SEC)
+    monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", NEVER_SEC)
     run_ids = [await queue.submit("noop") for _ in range(100)]
     busy: set[int] = set()
     async with queue.worker("w", concurrency=2):
@@ -147,9 +147,9 @@ async def test_a_long_run_among_short_ones_does_not_delay_them(queue: QueueOfRun
 
 def count_as_long(worker: PyocoNatsWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The current run counts as long from now on, and the timer of its executor fires."""
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 0.0)
+    monkeypatch.setattr(executor_handle, "_RECALL_AFTER_SEC", 0.0)
     [executor] = worker._executors
-    assert isinstance(executor, ProcessExecutor)
+    assert isinstance(executor, RenewableExecutor)
     assert executor.child is not None
     executor.child._recall_late()
 

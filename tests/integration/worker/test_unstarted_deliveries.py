@@ -14,9 +14,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.executors.child_process import ChildProcess
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.executor_handle import ExecutorHandle
+from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
 from pyoco_server.worker.session import run_session, slots
 from tests.flows import basics
 from tests.support.inspection import dead_letters, queue_is_empty, worker_record
@@ -164,10 +164,10 @@ class WorkerWithoutExecutors:
         self.tries = 0
         self.repaired = False
         [executor] = worker._executors
-        assert isinstance(executor, ProcessExecutor)
+        assert isinstance(executor, RenewableExecutor)
         start = executor.start
 
-        async def fail() -> ChildProcess:
+        async def fail() -> ExecutorHandle:
             if self.repaired:
                 return await start()
             self.tries += 1

@@ -12,7 +12,7 @@ from pyoco_server.broker.client.direct_client import DirectClient
 from pyoco_server.records.runs.run_models import decode_job
 from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.worker import nats_worker
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.session.presence import Presence
 from pyoco_server.worker.session.run_keeper import RunKeeper
@@ -162,7 +162,7 @@ async def test_strange_files_do_not_stop_a_worker(own_queue: OwnQueue, tmp_path:
         await eventually(started.exists, describe="the run has started")
         strange_files(folder)
         [executor] = worker._executors
-        assert isinstance(executor, ProcessExecutor)
+        assert isinstance(executor, RenewableExecutor)
         await eventually(lambda: executor._retired, describe="the change is noticed")
         release.touch()
         assert (await own_queue.gateway.ends(run_id))["status"] == "COMPLETED"
@@ -185,7 +185,7 @@ async def test_a_flow_that_is_added_while_the_folder_is_loaded_is_found(
     async with own_queue.worker(flows=folder) as worker:
         assert worker.flows == ["noop"]
         [executor] = worker._executors
-        assert isinstance(executor, ProcessExecutor)
+        assert isinstance(executor, RenewableExecutor)
         await eventually(lambda: executor._retired, describe="the change is noticed")
         assert (await own_queue.run("noop"))["status"] == "COMPLETED"
         assert executor.ready.flows == ["noop", "waiting"]

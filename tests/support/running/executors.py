@@ -13,11 +13,11 @@ import msgspec
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.log_models import LogLine
-from pyoco_server.worker.executors.child_process import ChildProcess
+from pyoco_server.worker.executors.executor_handle import ExecutorHandle
 from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.executors.output_pipes import OutputPipes
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
 from pyoco_server.worker.ipc.pipes import DeathPipe
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run, Setup
@@ -59,11 +59,11 @@ class RunEventLog:
         return [line.text for line in self.lines]
 
 
-class ExecutorUnderTest(ProcessExecutor):
+class ExecutorUnderTest(RenewableExecutor):
     lease: ExecutorLease
 
     @property
-    def started(self) -> ChildProcess:
+    def started(self) -> ExecutorHandle:
         assert self.child is not None
         return self.child
 
@@ -103,12 +103,12 @@ def new_run(flow: str, run_id: str = "r", **params: Any) -> Run:
 
 
 @contextmanager
-def fake_child() -> Iterator[tuple[ChildProcess, socket.socket]]:
+def fake_child() -> Iterator[tuple[ExecutorHandle, socket.socket]]:
     """A child without a process, and the executor's end of its link."""
     prefetch, pipes, death = PrefetchChannel(), OutputPipes(line_limit=1000, run_limit=100_000), DeathPipe()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    child = ChildProcess(prefetch, pipes, death, max_message_bytes=2**20)
+    child = ExecutorHandle(prefetch, pipes, death, max_message_bytes=2**20)
     child.connection_made(SimpleNamespace(get_extra_info=lambda _: ours))  # type: ignore[arg-type]
     try:
         with ours, theirs:

@@ -8,7 +8,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable, UnusableConsumer
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.worker import nats_worker
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import executor_handle
 from pyoco_server.worker.executors.executor_pool import max_sessions
 
 
@@ -25,7 +25,7 @@ def test_one_worker_takes_a_part_of_the_allowance(executors: int, allowance: int
     [(0.0, 15), (0.0001, 15), (0.001, 10), (0.004, 2), (0.01, 1), (0.0101, 0), (60.0, 0)],
 )
 def test_the_queue_is_as_long_as_its_last_run_starts_soon(took_sec: float, most: int) -> None:
-    assert child_process.queue_limit(took_sec) == most
+    assert executor_handle.queue_limit(took_sec) == most
 
 
 async def test_a_worker_is_not_connected_without_a_resolver() -> None:

@@ -1,7 +1,7 @@
 """Restores process-wide state after each run: timers, signal handlers, environment, umask, soft limits.
 
 If something cannot be restored, the executor is replaced. Globals of modules are not restored, not even those
-of the standard library: they are part of the code that the runs of one tenant share (process_executor.py).
+of the standard library: they are part of the code that the runs of one tenant share (renewable_executor.py).
 """
 
 import faulthandler

@@ -4,7 +4,7 @@ A session holds a lease: an executor is reserved for it before it pulls a delive
 outcome of its run is known. (It is not a lease of gateways, broker/jetstream/lease.py.) While runs are short,
 there are more leases than executors: these runs are queued after others. A run that cannot be queued, or that
 is recalled because the one before it is long, was not started; its session returns it to the work queue,
-where any worker may take it. When a process is replaced instead of used again is in process_executor.py.
+where any worker may take it. When a process is replaced instead of used again is in renewable_executor.py.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import NamedTuple
 
 from pyoco_server.records.runs.run_models import RunStatus
-from pyoco_server.worker.executors.child_process import ChildProcess, Execution
 from pyoco_server.worker.executors.executor import RunEvents
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.executor_handle import Execution, ExecutorHandle
+from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
 from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Run
 
 # Sessions for each executor: those that claim a run, have one queued, or store an end.
@@ -29,19 +29,19 @@ _ALLOWANCE_DIVISOR = 4
 _SHORT_WAIT_SEC = 0.001
 
 # An executor, and the execution if the run is queued there (None: the executor is idle).
-Assignment = tuple[ProcessExecutor, Execution | None]
+Assignment = tuple[RenewableExecutor, Execution | None]
 
 
 class _Queue(NamedTuple):
     """The queue of an executor, and how long a run would wait there."""
 
     wait_sec: float
-    executor: ProcessExecutor
-    child: ChildProcess
+    executor: RenewableExecutor
+    child: ExecutorHandle
 
 
 class ExecutorPool:
-    def __init__(self, executors: Sequence[ProcessExecutor], *, allowance: int) -> None:
+    def __init__(self, executors: Sequence[RenewableExecutor], *, allowance: int) -> None:
         """`allowance` is how many jobs of a tag its workers may hold (`consumer_max_ack_pending`)."""
         self._executors = executors
         self._leases_at = dict.fromkeys(executors, 0)
@@ -143,7 +143,7 @@ class ExecutorPool:
 
     def _take_idle(self, tenant: str | None) -> Assignment:
         """The last used one with runs of this tenant, else an unused one, else the one idle for longest."""
-        fresh: ProcessExecutor | None = None
+        fresh: RenewableExecutor | None = None
         for executor in reversed(self._idle):
             if executor.may_run(tenant):
                 if not executor.is_fresh:
@@ -162,7 +162,7 @@ class ExecutorPool:
         else:
             self._speculative -= 1
 
-    def release(self, executor: ProcessExecutor) -> None:
+    def release(self, executor: RenewableExecutor) -> None:
         self._leases_at[executor] -= 1
         if not self._leases_at[executor]:
             self._idle.append(executor)
@@ -223,8 +223,8 @@ class ExecutorLease:
         # Whether the run may be queued after another one, from where it may have to return to the work queue.
         self.may_queue = not reserved
         self._assigned = False
-        self._executor: ProcessExecutor | None = None
-        self._child: ChildProcess | None = None
+        self._executor: RenewableExecutor | None = None
+        self._child: ExecutorHandle | None = None
         # None while the run has no process: before its start, or while a process is replaced.
         self._execution: Execution | None = None
         self._cancelled = False
@@ -266,7 +266,7 @@ class ExecutorLease:
         return outcome
 
     async def _execute_at(
-        self, executor: ProcessExecutor, queued: Execution | None, run: Run, events: RunEvents
+        self, executor: RenewableExecutor, queued: Execution | None, run: Run, events: RunEvents
     ) -> Outcome:
         if queued is not None:
             assert executor.child is not None

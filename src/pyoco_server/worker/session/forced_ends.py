@@ -2,7 +2,7 @@
 
 A cancelled flow is first asked to stop. After the grace period (setting `cancel_grace_period_sec`) its
 executor is asked for the outcome, and is then killed with SIGKILL, no SIGTERM before it: see
-`ChildProcess.force_end`.
+`ExecutorHandle.force_end`.
 """
 
 import logging

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.worker.executors import process_executor
+from pyoco_server.worker.executors import renewable_executor
 from pyoco_server.worker.executors.executor_pool import ExecutorPool
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
 from pyoco_server.worker.ipc.protocol import Run, Setup
 
 NO_EVENTS: Any = None
@@ -42,12 +42,12 @@ class Places:
         return [executor.starts for executor in self.executors]
 
 
-class _Executor(ProcessExecutor):
+class _Executor(RenewableExecutor):
     starts = 0
 
     async def _spawn(self) -> Any:
         self.starts += 1
-        self._tenant = process_executor._NO_RUN_YET
+        self._tenant = renewable_executor._NO_RUN_YET
         self.child = SimpleNamespace(is_usable=True, capacity=0)  # type: ignore[assignment]
         return self.child
 

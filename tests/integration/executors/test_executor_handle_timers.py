@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.records.runs.log_models import LogLine
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import executor_handle
 from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.ipc import prefetch_channel
 from pyoco_server.worker.ipc.protocol import LimitStarted, Printed, Run, frame
@@ -99,15 +99,15 @@ async def test_a_run_that_is_queued_again_while_it_is_recalled_is_recalled_later
 
     with fake_child() as (child, _):
         monkeypatch.setattr(child, "_loop", clock)
-        monkeypatch.setattr(child_process, "time", SimpleNamespace(monotonic=clock.time))
+        monkeypatch.setattr(executor_handle, "time", SimpleNamespace(monotonic=clock.time))
         first = child.begin(new_run("noop", "first"), NO_EVENTS)
         second = child.enqueue(new_run("noop", "second"), NO_EVENTS)
         monkeypatch.setattr(prefetch_channel, "receive", receive)
-        clock.advance(child_process._RECALL_AFTER_SEC)
+        clock.advance(executor_handle._RECALL_AFTER_SEC)
         assert [run.run_id for run in taken] == ["second"]
         assert child.current is second
         assert not first.outcome.done()
-        clock.advance(child_process._RECALL_AFTER_SEC)
+        clock.advance(executor_handle._RECALL_AFTER_SEC)
         outcome = first.outcome.result()
         assert outcome is not None
         assert outcome.not_started

@@ -128,8 +128,8 @@ class LastOutput:
         return "\n".join(self._lines)[-_OUTPUT_CHARS:].strip()
 
 
-class ChildProcess(asyncio.Protocol):
-    """A started executor process; `ProcessExecutor` replaces it when it has exited."""
+class ExecutorHandle(asyncio.Protocol):
+    """A started executor process; `RenewableExecutor` replaces it when it has exited."""
 
     def __init__(
         self, prefetch: PrefetchChannel, pipes: OutputPipes, death: DeathPipe, *, max_message_bytes: int
@@ -167,7 +167,7 @@ class ChildProcess(asyncio.Protocol):
     # The process
 
     @classmethod
-    async def spawn(cls, setup: Setup, template: ExecutorTemplate | None = None) -> "ChildProcess":
+    async def spawn(cls, setup: Setup, template: ExecutorTemplate | None = None) -> "ExecutorHandle":
         """Start a process and connect to it; on failure no descriptor stays open.
 
         Without a template it is a new interpreter.
@@ -182,7 +182,7 @@ class ChildProcess(asyncio.Protocol):
         return await cls._spawn(setup, None)
 
     @classmethod
-    async def _spawn(cls, setup: Setup, template: ExecutorTemplate | None) -> "ChildProcess":
+    async def _spawn(cls, setup: Setup, template: ExecutorTemplate | None) -> "ExecutorHandle":
         with ExitStack() as opened:
             pipes = OutputPipes(line_limit=setup.log_line_max_bytes, run_limit=setup.log_run_max_bytes)
             opened.callback(pipes.close)

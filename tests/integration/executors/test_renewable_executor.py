@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import executor_handle
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart
 from pyoco_server.worker.ipc.protocol import Outcome, Run
 from tests.support.processes import is_alive
@@ -34,7 +34,7 @@ def is_stopped(pid: int) -> bool:
 
 @pytest.fixture
 def _killed_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_STOP_TIMEOUT_SEC", 2.5)
+    monkeypatch.setattr(executor_handle, "_STOP_TIMEOUT_SEC", 2.5)
 
 
 async def being_replaced(executor: ExecutorUnderTest, run: Run) -> "asyncio.Task[Outcome]":

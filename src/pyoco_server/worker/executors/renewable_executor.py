@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import structs
 
-from pyoco_server.worker.executors.child_process import ChildProcess
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart
+from pyoco_server.worker.executors.executor_handle import ExecutorHandle
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.ipc.protocol import Ready, Setup
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _NO_RUN_YET: Final = object()
 
 
-class ProcessExecutor:
+class RenewableExecutor:
     """A place for one executor process: keeps it warm between runs, and replaces it when it has exited."""
 
     def __init__(
@@ -42,7 +42,7 @@ class ProcessExecutor:
         self._versions = {} if versions is None else versions
         self._template = template
         self._reuse = reuse
-        self.child: ChildProcess | None = None
+        self.child: ExecutorHandle | None = None
         # Whose runs the child has had.
         self._tenant: object = _NO_RUN_YET
         self._renewal: asyncio.Task[None] | None = None
@@ -55,7 +55,7 @@ class ProcessExecutor:
         # Of each file, those that it had when it could be loaded.
         self._flows_of_files: dict[str, list[str]] = {}
 
-    async def start(self) -> ChildProcess:
+    async def start(self) -> ExecutorHandle:
         """A usable child, or ExecutorFailedToStart."""
         if self._renewal is not None:
             await asyncio.wait({self._renewal})
@@ -64,7 +64,7 @@ class ProcessExecutor:
             return self.child
         return await self._replace()
 
-    async def start_for(self, tenant: str | None) -> ChildProcess:
+    async def start_for(self, tenant: str | None) -> ExecutorHandle:
         """A usable child that executes the next run of this tenant, or ExecutorFailedToStart."""
         child = await self.start()
         if not self.may_run(tenant):
@@ -93,20 +93,20 @@ class ProcessExecutor:
         except ExecutorFailedToStart as error:
             log.warning("no executor could be started; the next run tries again: %s", error)
 
-    async def _replace(self) -> ChildProcess:
+    async def _replace(self) -> ExecutorHandle:
         self._starting = True
         try:
             return await self._spawn()
         finally:
             self._starting = False
 
-    async def _spawn(self) -> ChildProcess:
+    async def _spawn(self) -> ExecutorHandle:
         await self._close_child()
         self._retired = False
         self._tenant = _NO_RUN_YET
         self._code = self._setup.code_folders
         try:
-            child = self.child = await ChildProcess.spawn(self._with_versions(self._setup), self._template)
+            child = self.child = await ExecutorHandle.spawn(self._with_versions(self._setup), self._template)
         except OSError as error:
             raise ExecutorFailedToStart(f"no process could be started: {error}") from error
         self.ready = await child.wait_ready()
@@ -123,7 +123,7 @@ class ProcessExecutor:
         """The flows as a new process loads them now, which then ends; ExecutorFailedToStart if it cannot."""
         setup = structs.replace(self._setup, describe_flows=True, earlier_flows=self._flows_of_files)
         try:
-            child = await ChildProcess.spawn(self._with_versions(setup), self._template)
+            child = await ExecutorHandle.spawn(self._with_versions(setup), self._template)
         except OSError as error:
             raise ExecutorFailedToStart(f"no process could be started: {error}") from error
         try:
