@@ -14,7 +14,7 @@ from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker.child.descriptor_output import DescriptorOutput
-from pyoco_server.worker.child.task_output import TaskOutput
+from pyoco_server.worker.child.printed_lines import TaskOutput
 
 
 def plain(name: str, function: Any, **options: Any) -> TaskWrapper:

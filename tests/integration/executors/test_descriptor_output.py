@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pyoco_server.worker.executors.executor import ExecutorCrashed
-from pyoco_server.worker.executors.output_pipes import OutputPipes
+from pyoco_server.worker.executors.stdio_pipes import StdioPipes
 from pyoco_server.worker.ipc.protocol import Outcome, ReadOutput
 from tests.support.running.executors import ExecutorUnderTest, RunEventLog, new_run
 from tests.support.waiting import LIMIT_SEC
@@ -100,13 +100,13 @@ async def test_the_pipes_are_read_only_when_something_was_written(
     executor: ExecutorUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[str] = []
-    read = OutputPipes._read_for_executor
+    read = StdioPipes._read_for_executor
 
-    def counted(self: OutputPipes, request: ReadOutput) -> None:
+    def counted(self: StdioPipes, request: ReadOutput) -> None:
         reads.append(request.stream)
         read(self, request)
 
-    monkeypatch.setattr(OutputPipes, "_read_for_executor", counted)
+    monkeypatch.setattr(StdioPipes, "_read_for_executor", counted)
     _, log = await ended(executor, "speaking")
     assert log.texts == ["hello"]
     assert reads == []

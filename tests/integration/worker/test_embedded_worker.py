@@ -16,7 +16,7 @@ from pyoco.dsl.syntax import TaskWrapper
 from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.child.task_output import TaskOutput
+from pyoco_server.worker.child.printed_lines import TaskOutput
 from pyoco_server.worker.executors.thread_executor import EmbeddedOutput
 from tests.integration.worker.conftest import OwnQueue
 from tests.integration.worker.test_log_capture import lines_of

@@ -16,8 +16,8 @@ from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker.executors.executor_handle import ExecutorHandle
 from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
-from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.executors.renewable_executor import RenewableExecutor
+from pyoco_server.worker.executors.stdio_pipes import StdioPipes
 from pyoco_server.worker.ipc.pipes import DeathPipe
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run, Setup
@@ -105,7 +105,7 @@ def new_run(flow: str, run_id: str = "r", **params: Any) -> Run:
 @contextmanager
 def fake_child() -> Iterator[tuple[ExecutorHandle, socket.socket]]:
     """A child without a process, and the executor's end of its link."""
-    prefetch, pipes, death = PrefetchChannel(), OutputPipes(line_limit=1000, run_limit=100_000), DeathPipe()
+    prefetch, pipes, death = PrefetchChannel(), StdioPipes(line_limit=1000, run_limit=100_000), DeathPipe()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     child = ExecutorHandle(prefetch, pipes, death, max_message_bytes=2**20)

@@ -13,7 +13,7 @@ from pyoco_server.records.runs.causes import Cause
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.records.waits.wait_models import Question, WaitRecord, encode
-from pyoco_server.worker.child.task_output import TaskOutput
+from pyoco_server.worker.child.printed_lines import TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.tasks.task_calls import RetryBackoff
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run

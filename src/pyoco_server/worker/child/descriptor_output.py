@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from pyoco_server.records.runs.log_models import LogLine
-from pyoco_server.worker.child.task_output import TaskOutput
+from pyoco_server.worker.child.printed_lines import TaskOutput
 from pyoco_server.worker.engine.tasks.task_calls import TaskCall
 from pyoco_server.worker.ipc.pipes import READ_BYTES, unread_bytes
 from pyoco_server.worker.ipc.protocol import FromExecutor, Printed, ReadOutput

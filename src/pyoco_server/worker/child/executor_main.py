@@ -16,9 +16,9 @@ from pyoco_server.records.runs.run_models import Reason, RunStatus
 from pyoco_server.records.waits.wait_models import encode
 from pyoco_server.worker.child.descriptor_output import DescriptorOutput
 from pyoco_server.worker.child.executor_link import ExecutorLink
+from pyoco_server.worker.child.printed_lines import OutputStream, TaskOutput
 from pyoco_server.worker.child.process_state import ProcessState
 from pyoco_server.worker.child.run_folder import RunFolder
-from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.journal.json_values import escape_surrogates
 from pyoco_server.worker.engine.pyoco_adapter import check_support

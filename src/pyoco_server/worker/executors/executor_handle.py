@@ -35,7 +35,7 @@ from pyoco_server.worker.executors.os_process import (
     kill_rest_at_exit,
     start_process,
 )
-from pyoco_server.worker.executors.output_pipes import OutputPipes
+from pyoco_server.worker.executors.stdio_pipes import StdioPipes
 from pyoco_server.worker.executors.task_processes import TASK_PROCESSES
 from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
 from pyoco_server.worker.ipc.pipes import DeathPipe, unread_bytes
@@ -132,7 +132,7 @@ class ExecutorHandle(asyncio.Protocol):
     """A started executor process; `RenewableExecutor` replaces it when it has exited."""
 
     def __init__(
-        self, prefetch: PrefetchChannel, pipes: OutputPipes, death: DeathPipe, *, max_message_bytes: int
+        self, prefetch: PrefetchChannel, pipes: StdioPipes, death: DeathPipe, *, max_message_bytes: int
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._prefetch = prefetch
@@ -184,7 +184,7 @@ class ExecutorHandle(asyncio.Protocol):
     @classmethod
     async def _spawn(cls, setup: Setup, template: ExecutorTemplate | None) -> "ExecutorHandle":
         with ExitStack() as opened:
-            pipes = OutputPipes(line_limit=setup.log_line_max_bytes, run_limit=setup.log_run_max_bytes)
+            pipes = StdioPipes(line_limit=setup.log_line_max_bytes, run_limit=setup.log_run_max_bytes)
             opened.callback(pipes.close)
             ours, theirs = socket.socketpair()
             opened.enter_context(ours)

@@ -11,14 +11,14 @@ from contextlib import suppress
 from pyoco_server.aio.marked_processes import MARK_VARIABLE, kill_marked
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.worker.executors.executor_template import UNKNOWN_EXIT_CODE, ExecutorTemplate, ForkedProcess
-from pyoco_server.worker.executors.output_pipes import OutputPipes
+from pyoco_server.worker.executors.stdio_pipes import StdioPipes
 from pyoco_server.worker.ipc.pipes import DeathPipe
 
 log = logging.getLogger(__name__)
 
 
 async def start_process(
-    template: ExecutorTemplate | None, sockets: list[int], pipes: OutputPipes, death: DeathPipe, mark: str
+    template: ExecutorTemplate | None, sockets: list[int], pipes: StdioPipes, death: DeathPipe, mark: str
 ) -> Process | ForkedProcess:
     inherited = [*sockets, *pipes.read_ends, death.read_end]
     try:

@@ -15,7 +15,7 @@ from typing import TextIO, TypeVar, cast
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.artifact_models import ARTIFACTS
 from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
-from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
+from pyoco_server.worker.child.printed_lines import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.tasks.task_calls import RetryBackoff, TaskCall
 from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents

@@ -38,9 +38,9 @@ from pyoco_server.worker.executors.executor import (
 )
 from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, OutputPart, Run, raw_records
 from pyoco_server.worker.session.failure_report import LAST_OUTPUT
+from pyoco_server.worker.session.large_output_writer import LargeOutputWriter
 from pyoco_server.worker.session.run_artifacts import LeftOutFiles, RunArtifacts, RunPlace
 from pyoco_server.worker.session.run_keeper import RunKeeper
-from pyoco_server.worker.session.run_outputs import RunOutputs
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.run_recorder import RunRecorder
 from pyoco_server.worker.session.worker_services import WorkerServices
@@ -78,7 +78,7 @@ class RunExecution:
         self._artifacts: RunArtifacts | None = None
         # Of the tasks that wait until their files are stored.
         self._storing_files: set[asyncio.Task[None]] = set()
-        self._outputs: RunOutputs | None = None
+        self._outputs: LargeOutputWriter | None = None
         # Of the entries that the executor has sent.
         self._last_number = 0
         # Executor processes that were lost in this attempt.
@@ -209,7 +209,7 @@ class RunExecution:
             return True
         if self._outputs is None:
             services = self._services
-            self._outputs = RunOutputs(
+            self._outputs = LargeOutputWriter(
                 services.objects,
                 self._job.tag,
                 self._job.run_id,

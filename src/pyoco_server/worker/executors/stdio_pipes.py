@@ -7,12 +7,12 @@ import time
 from contextlib import ExitStack, suppress
 
 from pyoco_server.records.runs.log_models import LogLine
-from pyoco_server.worker.child.task_output import RunLogLimit, UnfinishedLine
+from pyoco_server.worker.child.printed_lines import RunLogLimit, UnfinishedLine
 from pyoco_server.worker.ipc.pipes import READ_BYTES, unread_bytes
 from pyoco_server.worker.ipc.protocol import Printed, ReadOutput
 
 
-class OutputPipes:
+class StdioPipes:
     """Reads the pipes when the executor asks for it, since that knows which task runs.
 
     Until the executor has reported the lines, a copy of the text stays here.

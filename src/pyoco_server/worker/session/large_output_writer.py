@@ -31,7 +31,7 @@ class _Incomplete(Exception):
     """The run has ended before all parts of an output have come."""
 
 
-class RunOutputs:
+class LargeOutputWriter:
     """The outputs of one attempt of a run."""
 
     def __init__(self, objects: RunObjects, tag: str, run_id: str, attempt: int, *, max_bytes: int) -> None:

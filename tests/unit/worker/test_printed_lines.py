@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pyoco_server.records.runs.log_models import LogLine
-from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
-from pyoco_server.worker.executors.output_pipes import OutputPipes
+from pyoco_server.worker.child.printed_lines import OutputStream, TaskOutput
+from pyoco_server.worker.executors.stdio_pipes import StdioPipes
 from pyoco_server.worker.ipc.protocol import Printed, frame
 from tests.support.running.executors import fake_child
 
@@ -105,17 +105,17 @@ def test_a_character_in_two_writes_is_decoded_per_thread() -> None:
 
 
 @pytest.fixture
-def pipes() -> Iterator[OutputPipes]:
-    pipes = OutputPipes(line_limit=10, run_limit=100)
+def pipes() -> Iterator[StdioPipes]:
+    pipes = StdioPipes(line_limit=10, run_limit=100)
     yield pipes
     pipes.close()
 
 
-def after_a_crash(pipes: OutputPipes) -> list[LogLine]:
+def after_a_crash(pipes: StdioPipes) -> list[LogLine]:
     return pipes.take_unreported(1)
 
 
-def while_the_executor_is_blocked(pipes: OutputPipes) -> list[LogLine]:
+def while_the_executor_is_blocked(pipes: StdioPipes) -> list[LogLine]:
     # It is drained when it is half full.
     os.write(pipes.write_ends[0], b"x" * 40_000)
     return pipes.drain_full(1)
@@ -123,7 +123,7 @@ def while_the_executor_is_blocked(pipes: OutputPipes) -> list[LogLine]:
 
 @pytest.mark.parametrize("read", [after_a_crash, while_the_executor_is_blocked])
 def test_lines_are_split_as_by_the_executor(
-    pipes: OutputPipes, read: Callable[[OutputPipes], list[LogLine]]
+    pipes: StdioPipes, read: Callable[[StdioPipes], list[LogLine]]
 ) -> None:
     os.write(pipes.write_ends[0], "one\r\na\x0bb\u2028c\n10%\r20%\n".encode())
     assert [line.text for line in read(pipes)][:3] == ["one", "a\x0bb\u2028c", "20%"]
@@ -131,7 +131,7 @@ def test_lines_are_split_as_by_the_executor(
 
 @pytest.mark.parametrize("read", [after_a_crash, while_the_executor_is_blocked])
 def test_long_lines_are_cut_and_lines_above_the_limit_are_dropped(
-    pipes: OutputPipes, read: Callable[[OutputPipes], list[LogLine]]
+    pipes: StdioPipes, read: Callable[[StdioPipes], list[LogLine]]
 ) -> None:
     pipes.on_message(Printed(lines=[LogLine(ts=0.0, stream="stdout", text="y" * 90)]))
     os.write(pipes.write_ends[0], b"0123456789abc\nmore\n")
