@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool
-from pyoco_server.worker.session.forced_ends import Cancellation, RunTimeLimit
+from pyoco_server.worker.session.cancel_and_time_limit import Cancellation, RunTimeLimit
 from tests.support.inspection import started_pid
 from tests.support.running.executors import NO_EVENTS, new_run, started_executor
 from tests.support.running.gateway import RunningGateway

@@ -15,7 +15,7 @@ from pyoco_server.runs.lifecycle.ownership import OwnedRun
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
 from pyoco_server.worker.executors.executor import RunExecutor
 from pyoco_server.worker.ipc.protocol import raw_records
-from pyoco_server.worker.session.forced_ends import Cancellation, RunTimeLimit
+from pyoco_server.worker.session.cancel_and_time_limit import Cancellation, RunTimeLimit
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.worker_services import WorkerServices
 
