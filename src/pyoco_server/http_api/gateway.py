@@ -16,7 +16,7 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
 from pyoco_server.broker.stores.runs.letter_counts import LetterCounts
-from pyoco_server.broker.stores.runs.view_store import ViewStore
+from pyoco_server.broker.stores.runs.saved_view_store import SavedViewStore
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
@@ -102,7 +102,7 @@ class Gateway:
         self.dead_letters = DeadLetters(self.connection)
         self.letter_counts = LetterCounts(self.connection, self.dead_letters)
         self.workers = WorkerRegistry(self.connection)
-        self.views = ViewStore(self.connection, clock=self.clock.now)
+        self.views = SavedViewStore(self.connection, clock=self.clock.now)
         self.request_counts = RequestCounts()
         self.overviews: services.SharedResults[bytes] = services.SharedResults()
         self.statistics: services.SharedResults[bytes] = services.SharedResults()

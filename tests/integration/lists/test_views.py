@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.stores.runs import view_store
+from pyoco_server.broker.stores.runs import saved_view_store
 from pyoco_server.config import NatsBackendConfig
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.tenants import a_key, having_tenants
@@ -152,7 +152,7 @@ async def test_a_wrong_field_is_named_with_its_cure(gateway: RunningGateway) -> 
 
 
 async def test_a_tenant_has_a_limit(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_store, "MAX_VIEWS", 2)
+    monkeypatch.setattr(saved_view_store, "MAX_VIEWS", 2)
     await saved(gateway.http, "a")
     await saved(gateway.http, "b")
     full = await gateway.http.put("/views/c", json={})

@@ -23,7 +23,7 @@ from pyoco_server.records.monitoring.alert_models import decode_alert
 from pyoco_server.records.runs.bulk_models import BulkRecord
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.run_models import decode_snapshot
-from pyoco_server.records.runs.view_models import decode_views
+from pyoco_server.records.runs.saved_view_models import decode_views
 from pyoco_server.records.schedules.schedule_models import decode_schedule
 from pyoco_server.records.triggers.hook_models import HOOK_PREFIX, decode_hook
 from pyoco_server.records.triggers.trigger_models import (

@@ -1,6 +1,6 @@
 """Endpoints of saved views."""
 
-from pyoco_server.api import view_types as views
+from pyoco_server.api import saved_view_types as views
 from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE

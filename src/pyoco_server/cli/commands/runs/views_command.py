@@ -16,7 +16,7 @@ from pyoco_server.cli.views.console import pairs, printable, show
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.http_client import PyocoHttpClient, RunFilter
 from pyoco_server.http_client.response_types import View
-from pyoco_server.records.runs.view_models import VIEW_NAME_EXPECTED, is_view_name
+from pyoco_server.records.runs.saved_view_models import VIEW_NAME_EXPECTED, is_view_name
 
 
 class Since(StrEnum):

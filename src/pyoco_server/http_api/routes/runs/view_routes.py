@@ -7,7 +7,7 @@ from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api import view_types as types
+from pyoco_server.api import saved_view_types as types
 from pyoco_server.api.endpoints.runs import view_endpoints as endpoints
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import gateway_of
@@ -17,7 +17,12 @@ from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.runs.run_models import RunStatus
-from pyoco_server.records.runs.view_models import VIEW_NAME_EXPECTED, SavedView, ViewFilter, is_view_name
+from pyoco_server.records.runs.saved_view_models import (
+    VIEW_NAME_EXPECTED,
+    SavedView,
+    ViewFilter,
+    is_view_name,
+)
 
 _MAX_BYTES = 16 * 1024
 

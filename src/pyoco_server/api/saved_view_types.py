@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from pyoco_server.api.run_types import RunOrder, Text, UnixTime
 from pyoco_server.records.runs.causes import CauseKind
 from pyoco_server.records.runs.run_models import RunStatus
-from pyoco_server.records.runs.view_models import VIEW_NAME_CHARS
+from pyoco_server.records.runs.saved_view_models import VIEW_NAME_CHARS
 from pyoco_server.records.value_types import RunId
 from pyoco_server.runs.index.pagination import SortField
 

@@ -9,7 +9,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.keyed_records import KeyedRecords
 from pyoco_server.errors import FieldProblem, InvalidRequest, ViewConflict, ViewNotFound, shortened
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.runs.view_models import SavedView, SavedViews, decode_views
+from pyoco_server.records.runs.saved_view_models import SavedView, SavedViews, decode_views
 from pyoco_server.records.unreadable_records import RecordKind
 
 # Of each tenant: they are one record.
@@ -18,7 +18,7 @@ MAX_VIEWS: Final = 100
 NEW: Final = 0
 
 
-class ViewStore:
+class SavedViewStore:
     """The `pyoco_views` bucket."""
 
     def __init__(self, connection: Connection, *, clock: Callable[[], float]) -> None:
