@@ -10,7 +10,7 @@ from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.broker.stores.runs.run_log_store import RunLogs
 from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
 from pyoco_server.runs.sweep import retention
@@ -24,7 +24,7 @@ CRASH_POINTS: dict[str, CrashPoint] = {
     "objects": CrashPoint(RunObjects, "remove_run"),
     "logs": CrashPoint(RunLogs, "remove"),
     "waits": CrashPoint(WaitStore, "remove_run"),
-    "events": CrashPoint(WaitEvents, "remove_run"),
+    "events": CrashPoint(WaitEventLog, "remove_run"),
     "wait markers": CrashPoint(WaitStore, "purge_run"),
     "run marker": CrashPoint(Retention, "_remove_marker"),
 }

@@ -31,7 +31,7 @@ from pyoco_server.broker.stores.runs.run_log_store import RunLogs
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore
 from pyoco_server.broker.stores.shared_secret import shared_secret
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.broker.stores.workers.wheel_history import WheelHistory
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
@@ -204,7 +204,7 @@ class Waits(ServiceGroup):
         """`clock` decides when a wait is due."""
         config = connection.config
         self.store = WaitStore(connection)
-        self.events = WaitEvents(connection)
+        self.events = WaitEventLog(connection)
         self.index = WaitIndex(Path(config.index_dir))
         self.inbox = InboxHub()
         self.decided = DecidedCounts()

@@ -22,7 +22,7 @@ from pyoco_server.aio.background import Backoff
 from pyoco_server.aio.parallel import for_each_item
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
-from pyoco_server.broker.stores.waits.event_store import EventStore, StoredEvent
+from pyoco_server.broker.stores.waits.sent_event_store import SentEventStore, StoredEvent
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.json_pointers import matches
@@ -56,7 +56,7 @@ class EventLookBack:
     def __init__(
         self,
         connection: Connection,
-        events: EventStore,
+        events: SentEventStore,
         *,
         counting_from: Callable[[TopicWait], Awaitable[float | None]],
         receive: Callable[[StoredEvent, str], Awaitable[bool]],

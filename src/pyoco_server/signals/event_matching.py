@@ -14,7 +14,7 @@ from functools import partial
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.waits.event_store import EventStore, StoredEvent
+from pyoco_server.broker.stores.waits.sent_event_store import SentEventStore, StoredEvent
 from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.json_pointers import matches
@@ -42,7 +42,7 @@ class EventMatching:
         """`on_room` is called when there is room for more look-backs."""
         self._index = index
         self._urgent = connection.urgent
-        self._events = EventStore(connection)
+        self._events = SentEventStore(connection)
         self._runs = RunStore(connection)
         self._waits = WaitStore(connection)
         self._continuations = continuations

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.waits.event_store import EventStore
+from pyoco_server.broker.stores.waits.sent_event_store import SentEventStore
 from pyoco_server.records.ids import new_uuid
 from pyoco_server.records.waits.signal_models import EventRecord
 from pyoco_server.records.waits.wait_models import Actor
@@ -17,7 +17,7 @@ class EventSender:
     def __init__(self, connection: Connection, *, clock: Callable[[], float]) -> None:
         """`clock` gives the `at` of an event; for which runs it counts follows from when it was stored."""
         self._clock = clock
-        self._events = EventStore(connection)
+        self._events = SentEventStore(connection)
         self.sent = 0
 
     async def send(

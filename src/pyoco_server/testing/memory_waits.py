@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.records.waits.wait_models import WaitEvent, WaitRecord
 from pyoco_server.testing.scripted_answers import ScriptedAnswers
@@ -38,7 +38,7 @@ class MemoryWaits(WaitStore):
         return revision + 1
 
 
-class NoWaitEvents(WaitEvents):
+class NoWaitEvents(WaitEventLog):
     """A test has no history of its waits, and nobody is notified."""
 
     def __init__(self) -> None: ...

@@ -16,7 +16,7 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.runs.run_store import StoredRun
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.records.runs.run_models import PARKED, OpenWait, RunSnapshot, RunStatus
@@ -52,7 +52,7 @@ class Continuations:
         """`in_background`: nobody waits for what follows, and each write gives way to submits."""
         self._urgent = connection.urgent if in_background else None
         self._waits = WaitStore(connection)
-        self._events = WaitEvents(connection)
+        self._events = WaitEventLog(connection)
         self._unowned_runs = UnownedRuns(connection)
         self._unreadable = connection.unreadable
 

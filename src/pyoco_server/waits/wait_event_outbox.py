@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.waits.wait_models import WaitEvent, WaitRecord, WaitState
@@ -20,7 +20,7 @@ from pyoco_server.waits.wait_transitions import event_for_state
 log = logging.getLogger(__name__)
 
 
-async def publish_outbox(events: WaitEvents, outbox: Iterable[WaitEvent]) -> None:
+async def publish_outbox(events: WaitEventLog, outbox: Iterable[WaitEvent]) -> None:
     """Publish what was just stored; what cannot be published stays in the outbox."""
     for event in outbox:
         try:
@@ -32,7 +32,7 @@ async def publish_outbox(events: WaitEvents, outbox: Iterable[WaitEvent]) -> Non
 
 async def write_transition(
     waits: WaitStore,
-    events: WaitEvents,
+    events: WaitEventLog,
     wait: StoredWait,
     changed: WaitRecord,
     event: WaitEvent | None = None,
@@ -54,7 +54,7 @@ async def write_transition(
     return True
 
 
-async def flush_outbox(waits: WaitStore, events: WaitEvents, wait_id: str) -> None:
+async def flush_outbox(waits: WaitStore, events: WaitEventLog, wait_id: str) -> None:
     """Publish the events of the outbox that are not in the stream, then empty the outbox."""
     while (stored := await waits.find_from_leader(wait_id)) is not None and stored.outbox:
         for event in stored.outbox:
@@ -67,7 +67,7 @@ async def flush_outbox(waits: WaitStore, events: WaitEvents, wait_id: str) -> No
             log.debug("a wait was written while its events were published", extra=extra)
 
 
-async def close_wait(store: WaitStore, events: WaitEvents, wait_id: str, why: str) -> WaitRecord | None:
+async def close_wait(store: WaitStore, events: WaitEventLog, wait_id: str, why: str) -> WaitRecord | None:
     """Cancel the wait unless it is decided; returns the wait after that, or None if there is none."""
     while True:
         stored = await store.find_from_leader(wait_id)

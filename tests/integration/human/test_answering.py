@@ -11,7 +11,7 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import (
     InvalidAnswer,
@@ -405,7 +405,7 @@ async def test_a_decision_counts_when_nothing_of_what_follows_can_be_done(
     run = await waiting_run(connection)
     click = payload(1, decision_id="d")
     with monkeypatch.context() as patched:
-        patched.setattr(WaitEvents, "publish", away)
+        patched.setattr(WaitEventLog, "publish", away)
         await rejected(answers, run, Answer(), InvalidAnswer)
         assert "is lost" in caplog.text
         patched.setattr(Continuations, "continue_run", away)

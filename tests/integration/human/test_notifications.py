@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
-from pyoco_server.broker.stores.waits.wait_notices import NOTIFY_CONSUMER
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
+from pyoco_server.broker.stores.waits.wait_event_queue import NOTIFY_CONSUMER
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.notify.redelivery import backoff_sec
@@ -128,7 +128,7 @@ async def test_everything_but_a_refused_answer_is_notified_without_schema_propos
         await WaitStore(connection).create(wait)
         for kind in WaitEventKind:
             event = event_of(wait, kind, actor=actor, decision=Decision.EDITED)
-            await WaitEvents(connection).publish(event)
+            await WaitEventLog(connection).publish(event)
         requests = await wait_for_requests(receiver, len(WaitEventKind) - 1)
         await all_delivered(connection)
     assert {each.body["event"]["kind"] for each in requests} == {*WaitEventKind} - {"refused"}
@@ -159,7 +159,7 @@ async def test_a_question_chooses_its_receiver_by_name(
         above = wait_record(notify="finance", escalate_to="boss")
         await WaitStore(connection).create(above)
         escalated = event_of(above, WaitEventKind.ESCALATED)
-        await WaitEvents(connection).publish(escalated)
+        await WaitEventLog(connection).publish(escalated)
         requests = await wait_for_requests(receiver, 5)
         await all_delivered(connection)
     paths = {request.headers["webhook-id"]: request.path.rpartition("/")[2] for request in requests}
@@ -258,7 +258,7 @@ async def test_an_old_event_is_tried_once_and_then_given_up(
     too_old = time.time() - notifying.notify_max_age_sec - 1
     async with running_notifier(notifying) as connection:
         await WaitStore(connection).create(wait)
-        await WaitEvents(connection).publish(event_of(wait, at=too_old))
+        await WaitEventLog(connection).publish(event_of(wait, at=too_old))
         await wait_for_requests(receiver)
         await all_delivered(connection)
     assert len(receiver.requests) == 1
@@ -268,7 +268,7 @@ async def test_an_old_event_is_tried_once_and_then_given_up(
 async def test_an_event_may_precede_its_wait(notifying: NatsBackendConfig, receiver: WebhookReceiver) -> None:
     wait = wait_record()
     async with running_notifier(notifying) as connection:
-        await WaitEvents(connection).publish(event_of(wait))
+        await WaitEventLog(connection).publish(event_of(wait))
 
         async def looked_at() -> bool:
             stream = connection.config.wait_event_stream
@@ -287,7 +287,7 @@ async def test_an_event_whose_wait_is_gone_is_left_out(
 ) -> None:
     monkeypatch.setattr(notifications, "_DELIVERIES_WITHOUT_WAIT", 2)
     async with running_notifier(notifying) as connection:
-        await WaitEvents(connection).publish(event_of(wait_record()))
+        await WaitEventLog(connection).publish(event_of(wait_record()))
         event = await opened(connection)
         await wait_for_requests(receiver)
         await all_delivered(connection)

@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
@@ -78,7 +78,7 @@ async def running_run(connection: Connection) -> RunSnapshot:
 def asking(connection: Connection, run: RunSnapshot) -> RunQuestions:
     """The part of a worker that asks."""
     job = job_of(run, None)
-    return RunQuestions(WaitStore(connection), WaitEvents(connection), job, timeout_sec=3600.0)
+    return RunQuestions(WaitStore(connection), WaitEventLog(connection), job, timeout_sec=3600.0)
 
 
 async def ask_and_die(connection: Connection, run: RunSnapshot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ async def ask_and_die(connection: Connection, run: RunSnapshot, monkeypatch: pyt
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(WaitEvents, "publish", dies)
+        patched.setattr(WaitEventLog, "publish", dies)
         with pytest.raises(Killed):
             await asking(connection, run).ask(QUESTION)
     assert len(await WaitStore(connection).of_run_from_leader(run.run_id)) == 1
@@ -132,16 +132,16 @@ class FailingEvents:
     """The stream of events refuses what is published, as often as `failures` says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        publish = WaitEvents.publish
+        publish = WaitEventLog.publish
         self.failures = 0
 
-        async def failing(events: WaitEvents, event: WaitEvent) -> None:
+        async def failing(events: WaitEventLog, event: WaitEvent) -> None:
             if self.failures:
                 self.failures -= 1
                 raise NatsUnavailable("the stream of events elects its leader")
             await publish(events, event)
 
-        monkeypatch.setattr(WaitEvents, "publish", failing)
+        monkeypatch.setattr(WaitEventLog, "publish", failing)
 
 
 @pytest.mark.parametrize("kind", ["answered", "expired", "cancelled"])
@@ -182,7 +182,7 @@ async def test_the_actor_of_a_retry_is_reported_after_a_failed_publish(
     async with maintaining(connection) as maintained:
         await maintained.scans()
         await maintained.scans()
-    [event] = await WaitEvents(connection).of_wait(awaited.wait_id)
+    [event] = await WaitEventLog(connection).of_wait(awaited.wait_id)
     assert (event.kind, event.actor) == ("opened", ANN)
 
 
@@ -218,7 +218,7 @@ async def test_a_question_whose_acknowledgement_was_lost_is_reported_once(
         with pytest.raises(NatsUnavailable):
             await questions.ask(QUESTION)
     wait = await questions.ask(QUESTION)
-    assert [event.kind.value for event in await WaitEvents(connection).of_wait(wait.wait_id)] == ["opened"]
+    assert [event.kind.value for event in await WaitEventLog(connection).of_wait(wait.wait_id)] == ["opened"]
 
 
 async def test_asking_takes_two_writes_and_no_read(

@@ -12,8 +12,8 @@ import pytest
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.waits.event_store import EventStore, StoredEvent
 from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.waits.sent_event_store import SentEventStore, StoredEvent
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunStatus, WaitKind
@@ -44,7 +44,7 @@ async def send(connection: Connection, run: WaitingRun, data: Any = None) -> str
 
 async def publish(connection: Connection, event_id: str, data: Any = None, **fields: Any) -> None:
     given: dict[str, Any] = {"name": "paid", "at": time.time(), "data": data, **fields}
-    assert await EventStore(connection).publish(EventRecord(event_id=event_id, **given))
+    assert await SentEventStore(connection).publish(EventRecord(event_id=event_id, **given))
 
 
 async def opened_wait(connection: Connection, run_id: str, fields: dict[str, Any]) -> WaitingRun:
@@ -275,10 +275,10 @@ async def test_a_slow_look_back_delays_no_other_topic_and_no_new_event(
     config: NatsBackendConfig, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a topic of very many stored events. Its own waits receive the first event that counts."""
-    is_reading, may_read, read = asyncio.Event(), asyncio.Event(), EventStore.up_to
+    is_reading, may_read, read = asyncio.Event(), asyncio.Event(), SentEventStore.up_to
 
     async def read_slowly(
-        store: EventStore, newest: MessageInfo, **bounds: Any
+        store: SentEventStore, newest: MessageInfo, **bounds: Any
     ) -> AsyncIterator[StoredEvent]:
         if newest.subject.startswith(slow_subject):
             is_reading.set()
@@ -286,8 +286,8 @@ async def test_a_slow_look_back_delays_no_other_topic_and_no_new_event(
         async for event in read(store, newest, **bounds):
             yield event
 
-    monkeypatch.setattr(EventStore, "up_to", read_slowly)
-    slow_subject = EventStore(connection)._subject(None, "slow")
+    monkeypatch.setattr(SentEventStore, "up_to", read_slowly)
+    slow_subject = SentEventStore(connection)._subject(None, "slow")
     for_slow = {**FOR_EVENT, "topic": "slow"}
     slow = await waiting_run(connection, for_slow, {**for_slow, "match": {"/n": 2}})
     await publish(connection, "slow-1", {"n": 1}, name="slow")

@@ -12,7 +12,7 @@ from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.broker.stores.runs.run_log_store import RunLogs
 from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
@@ -223,7 +223,7 @@ async def test_a_crash_during_marker_removal_leaves_nothing(connection: Connecti
     assert await remove_ended(retention) == 1
     late = await run.events()
     assert late == []
-    await WaitEvents(connection).publish(event_of(run.waits[0], WaitEventKind.CANCELLED))
+    await WaitEventLog(connection).publish(event_of(run.waits[0], WaitEventKind.CANCELLED))
     runs.remember_marker(run.run_id)
     before(retention, "events", dies)
     with pytest.raises(Died):

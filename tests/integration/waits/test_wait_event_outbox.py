@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import new_run_id
@@ -86,10 +86,10 @@ async def test_an_outbox_is_emptied_and_what_is_published_is_not_published_again
     stored = await stored_with_outbox(run)
     published: list[WaitEvent] = []
 
-    async def publish(events: WaitEvents, event: WaitEvent) -> None:
+    async def publish(events: WaitEventLog, event: WaitEvent) -> None:
         published.append(event)
 
-    monkeypatch.setattr(WaitEvents, "publish", publish)
+    monkeypatch.setattr(WaitEventLog, "publish", publish)
     async with maintaining(connection):
 
         async def emptied() -> bool:
@@ -124,18 +124,18 @@ async def test_an_answer_while_the_outbox_is_emptied_counts_and_is_reported(
 ) -> None:
     run = await waiting_run(connection)
     await stored_with_outbox(run)
-    has = WaitEvents.has
+    has = WaitEventLog.has
     answered = False
 
-    async def answered_meanwhile(events: WaitEvents, event: WaitEvent) -> bool:
+    async def answered_meanwhile(events: WaitEventLog, event: WaitEvent) -> bool:
         nonlocal answered
         if not answered:
             answered = True
             await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
         return await has(events, event)
 
-    monkeypatch.setattr(WaitEvents, "has", answered_meanwhile)
-    await flush_outbox(WaitStore(connection), WaitEvents(connection), run.wait_id)
+    monkeypatch.setattr(WaitEventLog, "has", answered_meanwhile)
+    await flush_outbox(WaitStore(connection), WaitEventLog(connection), run.wait_id)
     wait = await run.wait()
     assert (wait.state, wait.payload) == (WaitState.ANSWERED, 1)
     assert (await outbox_of(run), await run.kinds()) == ([], ["opened", "answered"])
@@ -151,7 +151,7 @@ class EmptiedMeanwhile:
         async def late(store: WaitStore, record: WaitRecord, revision: int, **outbox: Any) -> int:
             if record.state is not WaitState.OPEN and not self.done:
                 self.done = True
-                await flush_outbox(store, WaitEvents(run.connection), run.wait_id)
+                await flush_outbox(store, WaitEventLog(run.connection), run.wait_id)
             return await replace_wait(store, record, revision, **outbox)
 
         monkeypatch.setattr(WaitStore, "replace", late)
@@ -193,7 +193,7 @@ async def test_waits_are_removed_although_an_outbox_is_emptied_meanwhile(
         nonlocal emptied
         if not emptied:
             emptied = True
-            await flush_outbox(WaitStore(connection), WaitEvents(connection), run.wait_id)
+            await flush_outbox(WaitStore(connection), WaitEventLog(connection), run.wait_id)
         await delete(key, revision=revision)
 
     monkeypatch.setattr(store._bucket, "delete", late)
@@ -222,7 +222,7 @@ async def test_an_outbox_is_known_to_the_index_and_not_shown(gateway: RunningGat
     shown = (await gateway.http.get(f"/waits/{run.wait_id}")).json()
     assert "outbox" not in shown
     assert [event["kind"] for event in shown["events"]] == ["opened"]
-    await flush_outbox(WaitStore(run.connection), WaitEvents(run.connection), run.wait_id)
+    await flush_outbox(WaitStore(run.connection), WaitEventLog(run.connection), run.wait_id)
 
     async def emptied() -> bool:
         return await index.with_outbox(10) == []

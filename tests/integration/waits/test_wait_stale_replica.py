@@ -10,7 +10,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import kv, stream_reads
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, newest_messages, read_batch
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.errors import WaitConflict, WaitExpired
 from pyoco_server.records.runs.run_models import RunStatus, job_of
@@ -152,7 +152,7 @@ async def test_a_worker_waits_for_what_a_retry_has_reopened(
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     _, second = again.open_waits or []
     asked = Question(node=run.waits[1].node, task=second.task, name=second.name, message=second.message)
-    questions = RunQuestions(WaitStore(connection), WaitEvents(connection), job_of(again, None), 3600.0)
+    questions = RunQuestions(WaitStore(connection), WaitEventLog(connection), job_of(again, None), 3600.0)
     await questions.load()
     await questions.settle(
         Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked])), may_continue=False
@@ -191,7 +191,7 @@ async def test_a_worker_that_does_not_know_yet_that_it_was_reopened_asks_the_lea
     connection: Connection,
 ) -> None:
     """A replica may lag and still show the expired wait."""
-    store, events = WaitStore(connection), WaitEvents(connection)
+    store, events = WaitStore(connection), WaitEventLog(connection)
     job = new_job(flow_name="ask", tag="default")
     asked = Question(node="ask||0", task="ask", name="human", message="?", timeout_sec=60)
     first = await RunQuestions(store, events, job, 60.0).ask(asked)

@@ -10,7 +10,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import UnreadableRecord
@@ -82,7 +82,7 @@ async def test_a_malformed_wait_does_not_hide_others(
 
 
 async def test_an_event_that_is_sent_again_counts_once(connection: Connection) -> None:
-    events = WaitEvents(connection)
+    events = WaitEventLog(connection)
     wait = wait_of(snapshot())
     opened, closed = event_of(wait, WaitEventKind.OPENED), event_of(wait, WaitEventKind.CANCELLED)
     for event in (opened, opened, closed):
@@ -98,7 +98,7 @@ async def test_an_event_that_is_sent_again_counts_once(connection: Connection) -
 async def test_attempts_that_are_rejected_hide_neither_the_decision_nor_other_waits(
     connection: Connection,
 ) -> None:
-    events = WaitEvents(connection)
+    events = WaitEventLog(connection)
     run = snapshot()
     flooded, quiet = wait_of(run), wait_of(run, name="other")
     opened = event_of(flooded, WaitEventKind.OPENED)
@@ -123,7 +123,7 @@ async def test_attempts_that_are_rejected_hide_neither_the_decision_nor_other_wa
 async def test_a_malformed_event_does_not_hide_others(
     connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    events = WaitEvents(connection)
+    events = WaitEventLog(connection)
     opened = event_of(wait_of(snapshot()), WaitEventKind.OPENED)
     await publish_acked(connection, f"pyoco.wait_events.{opened.wait_id}.opened", b"[]")
     await events.publish(opened)
@@ -142,7 +142,7 @@ async def test_waits_and_events_are_removed_with_their_run(config: NatsBackendCo
         retention = Retention(connection, runs, marker_sec=-1.0)
         assert sum([count async for count in retention.remove_ended()]) == 2
 
-        store, events = WaitStore(connection), WaitEvents(connection)
+        store, events = WaitStore(connection), WaitEventLog(connection)
         assert await store.of_run_from_leader(over.run_id) == []
         assert await over.events() == []
         # Delete markers stay until that of the run is removed.

@@ -24,9 +24,9 @@ from pyoco_server.broker.stores.runs.idempotency_keys import IdempotencyKeys
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.triggers.event_audit_store import EventAuditStore
 from pyoco_server.broker.stores.triggers.receipt_store import ReceiptStore
-from pyoco_server.broker.stores.waits.event_store import EventStore
 from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.sent_event_store import SentEventStore
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
 from pyoco_server.records.monitoring.alert_models import AlertRecord
@@ -81,16 +81,16 @@ CRASH_POINTS: dict[str, CrashPoint] = {
     "run replaced": CrashPoint(RunStore, "replace"),
     "job": CrashPoint(WorkQueue, "publish"),
     "letter deleted": CrashPoint(DeadLetters, "delete"),
-    "wait event": CrashPoint(WaitEvents, "publish"),
+    "wait event": CrashPoint(WaitEventLog, "publish"),
     "wait": CrashPoint(WaitStore, "create"),
     "answer checked": CrashPoint(AnswerHandler, "_decide", before=True),
     "answer stored": CrashPoint(
         WaitStore, "replace", lambda _, record, *rest: record.state is WaitState.ANSWERED
     ),
     "answer reported": CrashPoint(
-        WaitEvents, "publish", lambda _, event: event.kind is WaitEventKind.ANSWERED
+        WaitEventLog, "publish", lambda _, event: event.kind is WaitEventKind.ANSWERED
     ),
-    "event stored": CrashPoint(EventStore, "publish"),
+    "event stored": CrashPoint(SentEventStore, "publish"),
     "signal stored": CrashPoint(MailboxStore, "replace"),
     "signal taken": CrashPoint(
         MailboxStore, "replace", lambda _, mailbox: any(signal.taken_by for signal in mailbox.signals)

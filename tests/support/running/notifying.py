@@ -8,8 +8,8 @@ from typing import Any
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
-from pyoco_server.broker.stores.waits.wait_notices import NOTIFY_CONSUMER
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
+from pyoco_server.broker.stores.waits.wait_event_queue import NOTIFY_CONSUMER
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import new_run_id
@@ -103,7 +103,7 @@ async def opened(connection: Connection, wait: WaitRecord | None = None) -> Wait
     wait = wait or wait_record()
     await WaitStore(connection).create(wait)
     event = event_of(wait)
-    await WaitEvents(connection).publish(event)
+    await WaitEventLog(connection).publish(event)
     return event
 
 

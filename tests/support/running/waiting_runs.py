@@ -11,7 +11,7 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import WaitExpired
 from pyoco_server.records.runs.run_models import Job, RunSnapshot, RunStatus, TaskStatus, decode_job
@@ -140,7 +140,7 @@ class WaitingRun:
 
 async def wait_events_of(connection: Connection, run_id: str) -> list[WaitEvent]:
     """The events of all waits of the run, in the order in which they were stored."""
-    return await WaitEvents(connection)._read(f"{connection.config.wait_event_subject_prefix}.{run_id}.*.*")
+    return await WaitEventLog(connection)._read(f"{connection.config.wait_event_subject_prefix}.{run_id}.*.*")
 
 
 async def jobs_in_queue(connection: Connection) -> list[Job]:
@@ -164,7 +164,7 @@ async def waiting_run(
     if suspended:
         run = parked_snapshot(begun, asked, {wait.task: TaskStatus.WAITING for wait in asked})
     store = WaitStore(connection)
-    events = WaitEvents(connection)
+    events = WaitEventLog(connection)
     # The run first: a gateway cancels the waits of a run that does not exist.
     await RunStore(connection).create(run)
     await asyncio.gather(

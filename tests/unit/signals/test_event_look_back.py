@@ -9,7 +9,7 @@ import pytest
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
-from pyoco_server.broker.stores.waits.event_store import EventStore, StoredEvent
+from pyoco_server.broker.stores.waits.sent_event_store import SentEventStore, StoredEvent
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import WaitKind
 from pyoco_server.records.waits.signal_models import EventRecord
@@ -86,7 +86,7 @@ async def look_back(
     monkeypatch.setattr(event_look_back, "_RETRY_SEC", 0.0)
     made = EventLookBack(
         cast(Connection, SimpleNamespace(wait_ready=ready, urgent=UrgentWork())),
-        cast(EventStore, events),
+        cast(SentEventStore, events),
         counting_from=waits.counting_from,
         receive=waits.receive,
         on_room=waits.on_room,

@@ -25,7 +25,7 @@ from pyoco_server.broker.stores.runs.run_log_store import RunLogs
 from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogueStore
 from pyoco_server.broker.stores.workers.worker_registry import StoredWorker, WorkerRegistry
@@ -61,7 +61,7 @@ class Retention:
         self._logs = RunLogs(connection)
         self._waits = WaitStore(connection)
         self._mailboxes = MailboxStore(connection)
-        self._wait_events = WaitEvents(connection)
+        self._wait_events = WaitEventLog(connection)
         # The runs up to this sequence have not ended, and will be written again.
         self._after = 0
         self._created = ""

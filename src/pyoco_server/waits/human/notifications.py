@@ -21,7 +21,7 @@ import msgspec
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.jetstream_api import ConsumerGone
-from pyoco_server.broker.stores.waits.wait_notices import WaitNotice, WaitNotices
+from pyoco_server.broker.stores.waits.wait_event_queue import QueuedWaitEvent, WaitEventQueue
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
@@ -86,7 +86,7 @@ class Notifier:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._config = connection.config
-        self._notices = WaitNotices(connection)
+        self._notices = WaitEventQueue(connection)
         self._waits = WaitStore(connection)
         self._targets = NotifyTargets(self._config)
         self._senders = asyncio.Semaphore(_CONCURRENT)
@@ -130,7 +130,7 @@ class Notifier:
             await self._notices.end_pull()
             await webhooks.close()
 
-    async def _next(self) -> WaitNotice:
+    async def _next(self) -> QueuedWaitEvent:
         """The next event; the consumer is created whenever it may be missing."""
         created = False
         while True:
@@ -146,7 +146,7 @@ class Notifier:
                 created = False
                 await asyncio.sleep(_RETRY_SEC)
 
-    async def _deliver(self, webhooks: "WebhookClient", notice: WaitNotice) -> None:
+    async def _deliver(self, webhooks: "WebhookClient", notice: QueuedWaitEvent) -> None:
         try:
             if notice.event.kind in NOTIFIED:
                 await self._post(webhooks, notice)
@@ -163,12 +163,12 @@ class Notifier:
         finally:
             self._senders.release()
 
-    async def _give_up(self, notice: WaitNotice) -> None:
+    async def _give_up(self, notice: QueuedWaitEvent) -> None:
         self.outcomes["given_up"] += 1
         with suppress(NatsUnavailable):
             await notice.delivery.term()
 
-    async def _post(self, webhooks: "WebhookClient", notice: WaitNotice) -> None:
+    async def _post(self, webhooks: "WebhookClient", notice: QueuedWaitEvent) -> None:
         event, delivery = notice.event, notice.delivery
         extra = {"run_id": event.run_id, "wait_id": event.wait_id}
         wait = await self._waits.find_from_leader(event.wait_id)
@@ -202,7 +202,7 @@ class Notifier:
             log.info("event %s is sent again in %.1f s: %s", event.event_id, pause_sec, why, extra=extra)
             await delivery.nak(pause_sec)
 
-    def _log_given_up(self, notice: WaitNotice, wait: WaitRecord, why: str) -> None:
+    def _log_given_up(self, notice: QueuedWaitEvent, wait: WaitRecord, why: str) -> None:
         event, spec = notice.event, Err.NOTIFICATION_FAILED
         fields = spec.log_fields(run_id=wait.run_id, flow_name=wait.flow_name, tag=wait.tag)
         attempts = notice.delivery.number

@@ -13,7 +13,7 @@ from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.records.runs.run_models import Job, Reason, RerunMode, RunStatus, TaskStatus, WaitKind
 from pyoco_server.records.waits.wait_models import (
@@ -46,7 +46,7 @@ Place = tuple[str, str]
 
 
 class RunQuestions:
-    def __init__(self, store: WaitStore, events: WaitEvents, job: Job, timeout_sec: float) -> None:
+    def __init__(self, store: WaitStore, events: WaitEventLog, job: Job, timeout_sec: float) -> None:
         self._store = store
         self._events = events
         self._job = job

@@ -11,7 +11,7 @@ from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.broker.stores.runs.run_log_store import RunLogs
 from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_event_log import WaitEventLog
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.records.runs.run_models import DeliveryId
 from pyoco_server.worker.session.active_runs import ActiveRuns
@@ -36,7 +36,7 @@ class WorkerServices:
         self.objects = RunObjects(connection)
         self.logs = RunLogs(connection)
         self.waits = WaitStore(connection)
-        self.wait_events = WaitEvents(connection)
+        self.wait_events = WaitEventLog(connection)
         self.artifact_usage = ArtifactUsage(connection)
         self.active_runs = ActiveRuns()
         # The tokens of the deliveries that sessions handle.

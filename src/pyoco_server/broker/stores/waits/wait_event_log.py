@@ -14,7 +14,7 @@ from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.waits.wait_models import WaitEvent, decode_wait_event, encode
 
 
-class WaitEvents:
+class WaitEventLog:
     """The `PYOCO_WAIT_EVENTS` stream."""
 
     def __init__(self, connection: Connection) -> None:

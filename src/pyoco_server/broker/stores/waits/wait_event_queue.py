@@ -34,14 +34,14 @@ _EMPTY = {"404", "408"}
 
 
 @dataclass(frozen=True, slots=True)
-class WaitNotice:
+class QueuedWaitEvent:
     """One event, and the delivery of it to acknowledge."""
 
     event: WaitEvent
     delivery: Delivery
 
 
-class WaitNotices:
+class WaitEventQueue:
     """The durable consumer of `PYOCO_WAIT_EVENTS`."""
 
     def __init__(self, connection: Connection) -> None:
@@ -75,7 +75,7 @@ class WaitNotices:
             if refused.code != jetstream_api.NOT_FOUND:
                 raise self._connection.unavailable(f"{NOTIFY_CONSUMER}: {refused}") from refused
 
-    async def next(self) -> WaitNotice | None:
+    async def next(self) -> QueuedWaitEvent | None:
         """The next event, or None after a while; for one caller at a time."""
         if await self._inbox.renew():
             self._arrived = asyncio.Queue()
@@ -102,14 +102,14 @@ class WaitNotices:
     def _on_message(self, message: Message) -> None:
         self._arrived.put_nowait(message)
 
-    async def _read(self, message: Message) -> WaitNotice | None:
+    async def _read(self, message: Message) -> QueuedWaitEvent | None:
         delivery = Delivery(self._connection, message, tag="")
         sequence = delivery.stream_seq
         event = self._reader.find(f"#{sequence}", Entry(message.data, sequence))
         if event is None:
             await delivery.term()
             return None
-        return WaitNotice(event, delivery)
+        return QueuedWaitEvent(event, delivery)
 
     async def _call(self, what: str, body: object = None) -> None:
         await jetstream_api.call(self._connection, f"{what}.{self._stream}.{NOTIFY_CONSUMER}", body)

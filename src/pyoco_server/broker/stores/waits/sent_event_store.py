@@ -32,7 +32,7 @@ class StoredEvent:
     sequence: int
 
 
-class EventStore:
+class SentEventStore:
     """The stream `PYOCO_EVENTS`."""
 
     def __init__(self, connection: Connection) -> None:
