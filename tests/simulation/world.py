@@ -23,7 +23,7 @@ from pyoco_server.broker.client import connection as connection_module
 from pyoco_server.broker.stores.triggers import hook_messages
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.index.sqlite import sqlite_index
-from pyoco_server.runs.takeover import takeover
+from pyoco_server.runs.takeover import lost_worker_loop
 from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions
 from tests.simulation.executor import AnyStep, Flows, Step
@@ -147,7 +147,7 @@ class World:
                     (connection_module, "new_client", self.network.new_client),
                     (sqlite_index, "IndexFile", self.disk.open),
                     (sqlite_index.SqliteIndex, "check_file", _never_deleted),
-                    (takeover, "_PROBE_EVERY_SEC", _PROBE_EVERY_SEC),
+                    (lost_worker_loop, "_PROBE_EVERY_SEC", _PROBE_EVERY_SEC),
                     (hook_messages, "ACK_WAIT_SEC", SETTINGS["consumer_ack_wait_sec"]),
                     (presence, "version", _version),
                     (resources_module, "resources", self._missing_resources),

@@ -25,7 +25,7 @@ from pyoco_server.http_api.middleware.request_counts import RequestCounts
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.sweep.delayed_starts import DelayedStarts
 from pyoco_server.runs.sweep.sweeper import Sweeper
-from pyoco_server.runs.takeover.takeover import Takeover
+from pyoco_server.runs.takeover.lost_worker_loop import LostWorkerLoop
 from pyoco_server.waits.human.notifications import Notifier
 
 S = TypeVar("S", bound=services.Service)
@@ -59,7 +59,7 @@ class Gateway:
         )
         self._release_delayed_starts()
         self.takeover = self._add_service(
-            Takeover(
+            LostWorkerLoop(
                 self.connection,
                 self.listing.lists,
                 self.listing.open_runs,

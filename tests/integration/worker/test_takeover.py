@@ -21,7 +21,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden
 from pyoco_server.records.workers.worker_models import WorkerState
 from pyoco_server.runs.lifecycle.ownership import RunEnded, RunTaken
-from pyoco_server.runs.takeover import takeover
+from pyoco_server.runs.takeover import lost_worker_loop
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.session import presence
 from tests.flows import basics
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 def shared_config(shared_config: NatsBackendConfig) -> Iterator[NatsBackendConfig]:
     """A dead worker is found soon; what is slow on this machine stays connected anyway."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(takeover, "_PROBE_EVERY_SEC", 0.05)
+        patch.setattr(lost_worker_loop, "_PROBE_EVERY_SEC", 0.05)
         yield replace(shared_config, worker_lost_after_sec=0.2)
 
 

@@ -47,7 +47,7 @@ class _Search:
     unclaimed: Delivered | None
 
 
-class Takeover:
+class LostWorkerLoop:
     def __init__(
         self,
         connection: Connection,
