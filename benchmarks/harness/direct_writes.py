@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 
 _AT_ONCE: Final = 256

@@ -19,7 +19,7 @@ import uvloop
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import Reason, RunSnapshot, RunStatus, TaskStatus, encode
 

@@ -31,7 +31,7 @@ from benchmarks.scenarios.not_found import Headers, measure_not_found
 from pyoco_server.auth.key_administration import KeyAdministration
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 
 MOST_COST: Final = 0.10

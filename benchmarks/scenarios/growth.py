@@ -25,7 +25,7 @@ from benchmarks.report.results import machine, now
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import new_run_id
 

@@ -23,10 +23,10 @@ from pyoco_server.api.run_types import (
 )
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.server_clock import ServerClock
-from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.catalogue.flow_directory import FlowDirectory
 from pyoco_server.catalogue.submit_checks import SubmitChecks
 from pyoco_server.config import NatsBackendConfig

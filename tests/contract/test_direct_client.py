@@ -20,7 +20,7 @@ from pyoco_server.broker.client.direct_client import _MOST_TURNS, DirectClient, 
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.stream_reads import EVERYTHING, read_to
-from pyoco_server.broker.resources import ensure_api_keys
+from pyoco_server.broker.streams_and_buckets import ensure_api_keys
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.telemetry.fast_paths import fast_paths

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 
 from nats.js.api import StreamConfig
 
-from pyoco_server.broker import resources as resources_module
+from pyoco_server.broker import streams_and_buckets
 from pyoco_server.broker.client import connection as connection_module
 from pyoco_server.broker.stores.triggers import hook_messages
 from pyoco_server.config import NatsBackendConfig
@@ -65,7 +65,7 @@ SETTINGS: Final = {
 # How often a gateway asks who is connected: twice as often, these are a third of all messages.
 _PROBE_EVERY_SEC: Final = 1.0
 
-_stream_resources = resources_module.resources
+_stream_resources = streams_and_buckets.resources
 
 
 @cache
@@ -150,8 +150,8 @@ class World:
                     (lost_worker_loop, "_PROBE_EVERY_SEC", _PROBE_EVERY_SEC),
                     (hook_messages, "ACK_WAIT_SEC", SETTINGS["consumer_ack_wait_sec"]),
                     (presence, "version", _version),
-                    (resources_module, "resources", self._missing_resources),
-                    (resources_module, "worker_resources", self._missing_resources),
+                    (streams_and_buckets, "resources", self._missing_resources),
+                    (streams_and_buckets, "worker_resources", self._missing_resources),
                 ],
             )
         )

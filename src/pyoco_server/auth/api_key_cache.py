@@ -34,8 +34,8 @@ from pyoco_server.auth.tokens import (
     stored_secret,
 )
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys, StoredSecret
+from pyoco_server.broker.streams_and_buckets import ensure_api_keys
 from pyoco_server.errors import ApiKeyInvalid, NatsUnavailable
 
 log = logging.getLogger(__name__)

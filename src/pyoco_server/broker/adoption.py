@@ -22,9 +22,9 @@ from pyoco_server.broker.queue.tag_consumers import (
     problem_with,
     tag_of,
 )
-from pyoco_server.broker.resources import resources
 from pyoco_server.broker.stores.api_keys import ApiKeys
 from pyoco_server.broker.stores.trusted_records import is_trust_decided
+from pyoco_server.broker.streams_and_buckets import resources
 
 
 class AdoptionAction(StrEnum):

@@ -19,9 +19,9 @@ from pyoco_server.broker.queue.advisories import advisory_subject
 from pyoco_server.broker.queue.tag_consumers import consumer_name
 from pyoco_server.broker.queue.wake_up import wake_up_subject
 from pyoco_server.broker.queue.work_queue import ack_subject
-from pyoco_server.broker.resources import resources, worker_resources
 from pyoco_server.broker.stores.triggers.hook_messages import intake_access
 from pyoco_server.broker.stores.waits.wait_event_queue import notify_access
+from pyoco_server.broker.streams_and_buckets import resources, worker_resources
 from pyoco_server.config import NatsBackendConfig
 
 _API: Final = "$JS.API"

@@ -12,13 +12,13 @@ from pyoco_server.aio.freed_memory import FreedMemory
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.server_clock import ServerClock
-from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
 from pyoco_server.broker.stores.runs.letter_counts import LetterCounts
 from pyoco_server.broker.stores.runs.saved_view_store import SavedViewStore
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import services, trigger_services
 from pyoco_server.http_api.middleware.request_counts import RequestCounts

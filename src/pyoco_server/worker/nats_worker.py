@@ -16,8 +16,8 @@ from pyoco_server.aio.background import Backoff, repeat
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.wake_up import WakeUps
-from pyoco_server.broker.resources import ensure_worker_resources
 from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.streams_and_buckets import ensure_worker_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable, UnusableConsumer
 from pyoco_server.records.value_types import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXPECTED, WORKER_ID_PATTERN

@@ -15,7 +15,7 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, last_sequence, read_batch, read_to
-from pyoco_server.broker.resources import resources
+from pyoco_server.broker.streams_and_buckets import resources
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import TERMINAL, RunStatus
 from tests.support.waiting import eventually

@@ -13,8 +13,8 @@ from typing import Any, Final
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.resources import resources
 from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore
+from pyoco_server.broker.streams_and_buckets import resources
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.records.runs.run_models import decode_snapshot

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.child.template_main import EXECUTOR_NAME
 from tests.faults.chaos.history import History

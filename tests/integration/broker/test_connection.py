@@ -10,7 +10,7 @@ import pytest
 from nats.aio.transport import TcpTransport
 
 import pyoco_server
-from pyoco_server.broker import resources
+from pyoco_server.broker import streams_and_buckets
 from pyoco_server.broker.client.connection import Connection, ConnectionStatus, NoResponders, PayloadTooLarge
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
@@ -206,12 +206,12 @@ async def test_missing_resources_are_created_and_existing_ones_are_not_changed(
 
     dlq.max_msgs = 7
     await context.update_stream(dlq)
-    await resources.ensure_resources(connection)
+    await streams_and_buckets.ensure_resources(connection)
     assert (await context.stream_info("PYOCO_DLQ")).config.max_msgs == 7
 
 
 def test_every_resource_has_the_configured_replicas(config: NatsBackendConfig) -> None:
-    streams = resources.resources(replace(config, nats_replicas=3))
+    streams = streams_and_buckets.resources(replace(config, nats_replicas=3))
     assert {stream.num_replicas for stream in streams} == {3}
 
 
@@ -221,7 +221,7 @@ async def test_ten_concurrent_starts_create_each_resource_once(config: NatsBacke
         for connection in connections:
             await connection.wait_ready(LIMIT_SEC)
         streams = await connections[0].client.jetstream().streams_info()
-        assert len(streams) == len(resources.resources(config))
+        assert len(streams) == len(streams_and_buckets.resources(config))
 
 
 async def test_nats_py_reads_the_buckets_and_the_object_store(connection: Connection) -> None:

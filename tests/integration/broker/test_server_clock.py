@@ -8,7 +8,7 @@ import pytest
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import server_clock
 from pyoco_server.broker.jetstream.server_clock import ServerClock
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from tests.support.clocks import shifted_time
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import LIMIT_SEC

@@ -17,11 +17,11 @@ from pyoco_server.broker.jetstream import bucket_feed, feed_history, jetstream_a
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
-from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import present_records, trust_records
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
+from pyoco_server.broker.streams_and_buckets import ensure_api_keys
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.run_models import RunSnapshot

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from tests.support.problems import assert_problem
 from tests.support.running.gateway import running_gateway

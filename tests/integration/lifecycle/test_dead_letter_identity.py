@@ -7,8 +7,8 @@ import pytest
 
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
-from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.runs import dead_letters
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from tests.integration.lifecycle.test_dlq import dlq, letter, put, seqs
 from tests.integration.lifecycle.test_rerun import end

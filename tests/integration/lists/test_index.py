@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState, stream_state
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
 from pyoco_server.http_api import create_app

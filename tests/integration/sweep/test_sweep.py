@@ -10,8 +10,8 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import encode
 from pyoco_server.runs.lifecycle.submission import new_job

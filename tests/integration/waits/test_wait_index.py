@@ -13,7 +13,7 @@ from msgspec import structs
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.records.runs.run_models import WaitKind, new_run_id

@@ -27,7 +27,7 @@ _ADVISORY: Final = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK"
 _ALL: Final = 1000
 
 SECOND_NS: Final = 1_000_000_000
-# As `broker/resources.py` makes them, with short names.
+# As `broker/streams_and_buckets.py` makes them, with short names.
 STREAMS: Final[Mapping[str, dict[str, Any]]] = {
     "KV_c": {
         "subjects": ["$KV.c.>"],

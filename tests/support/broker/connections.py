@@ -9,7 +9,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.jetstream_api import call
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.streams_and_buckets import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from tests.support.waiting import LIMIT_SEC
 

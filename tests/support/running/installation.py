@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from pyoco_server.admin_cli import app as admin_app
 from pyoco_server.broker.queue.tag_consumers import ensure_consumer
-from pyoco_server.broker.resources import resources
+from pyoco_server.broker.streams_and_buckets import resources
 from pyoco_server.config import NatsBackendConfig
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import SecuredNats

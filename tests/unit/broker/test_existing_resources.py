@@ -7,7 +7,7 @@ from nats.js.api import StreamConfig
 
 from pyoco_server.broker.jetstream.stream_options import differences
 from pyoco_server.broker.queue.tag_consumers import _covers, problem_with, tag_of
-from pyoco_server.broker.resources import resources
+from pyoco_server.broker.streams_and_buckets import resources
 from pyoco_server.config import NatsBackendConfig
 
 CONFIG = NatsBackendConfig(load_dotenv=False)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.embedded.data_folder import ServerFolder, free_bytes
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.resources import resources
+from pyoco_server.broker.streams_and_buckets import resources
 from pyoco_server.config import NatsBackendConfig
 
 DISK: Final = "disk"

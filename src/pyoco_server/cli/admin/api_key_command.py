@@ -15,9 +15,9 @@ from pyoco_server.auth.key_administration import ApiKeyNotFound, KeyAdministrati
 from pyoco_server.auth.scopes import Scope, parse_scopes
 from pyoco_server.auth.tokens import KEY_ID_EXPECTED, Token, is_key_id
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord
 from pyoco_server.broker.stores.monitoring.audit_entry_store import AuditEntryStore
+from pyoco_server.broker.streams_and_buckets import ensure_api_keys
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.client_options import OutputOption
 from pyoco_server.cli.options.command_settings import settings_with

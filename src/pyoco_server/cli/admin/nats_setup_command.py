@@ -7,8 +7,8 @@ import typer
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.tag_consumers import ensure_consumer
-from pyoco_server.broker.resources import ensure_resources, resources
 from pyoco_server.broker.stores.trusted_records import forget_trusted_records, trust_nothing_if_empty
+from pyoco_server.broker.streams_and_buckets import ensure_resources, resources
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import NatsUrl, checked_tag, flag, option

@@ -15,7 +15,7 @@ What can happen meanwhile:
 - The accept is stored but its ack lost: the withdrawal finds it, and keeps the run.
 
 A bulk operation is accepted in the same way, with its record in place of the run. A key is kept for
-`idempotency_ttl_sec`, the TTL of its bucket (broker/resources.py).
+`idempotency_ttl_sec`, the TTL of its bucket (broker/streams_and_buckets.py).
 
 Clocks only decide when to stop waiting: a wrong one costs time, never a second run.
 """

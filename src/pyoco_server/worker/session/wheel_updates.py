@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.resources import ensure_worker_resources
+from pyoco_server.broker.streams_and_buckets import ensure_worker_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.workers.worker_models import WheelSyncResult
 from pyoco_server.wheels.wheel_registry import WheelRegistry
