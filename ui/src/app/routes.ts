@@ -62,7 +62,7 @@ export const SCREENS: readonly Screen[] = [
   screen("/schedules/:id/edit", "schedules", () => import("../screens/scheduleForm")),
   // Not below /schedules: a schedule may be called "new".
   screen("/new-schedule", "schedules", () => import("../screens/scheduleForm")),
-  screen("/events", "events", () => import("../screens/events")),
+  screen("/events", "events", () => import("../screens/workflowEvents")),
   screen("/templates", "events", () => import("../screens/templates")),
   screen("/templates/:id", "events", () => import("../screens/template")),
   screen("/hooks", "hooks", () => import("../screens/hooks")),

@@ -1,12 +1,12 @@
 /** Whether this machine has what a request needs, and the command that fixes what is missing. */
 import { CircleCheck, CircleX, RefreshCw } from "lucide-react";
+import { messages as common } from "../../agentRequests/messages";
+import styles from "../../agentRequests/Requests.module.css";
+import { type Check, examine } from "../../agentRequests/requestApi";
 import { useRead } from "../../api/queries";
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
-import { messages as common } from "../../requests/messages";
-import styles from "../../requests/Requests.module.css";
-import { type Check, examine } from "../../requests/requestApi";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink, joined } from "../../ui/controls";
 import { Loading, ProblemBox } from "../../ui/feedback";

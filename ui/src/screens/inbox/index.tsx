@@ -11,7 +11,7 @@ import { Button, ButtonLink, Segments } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { useStepKeys } from "../../ui/stepKeys";
-import { type Inbox, isOpenIn, useInbox } from "../wait/inbox";
+import { type Inbox, isOpenIn, useQuestions } from "../wait/useQuestions";
 import { WaitPanel } from "../wait/WaitPanel";
 import { ClosedWaits } from "./ClosedWaits";
 import { isFiltered, matching, NO_FILTERS, VIEWS, viewOf } from "./filters";
@@ -21,7 +21,7 @@ import { messages } from "./messages";
 import { WaitList } from "./WaitList";
 
 export default function InboxScreen() {
-  const inbox = useInbox();
+  const inbox = useQuestions();
   const [query] = useQueryState();
   const narrow = useNarrow();
   const view = viewOf(query);

@@ -1,8 +1,8 @@
 /** The change that one step has made, line by line. */
+import { type AgentRun, type RunStep, readArtifact } from "../../agentRequests/requestApi";
 import { useRead } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
-import { type AgentRun, type RunStep, readArtifact } from "../../requests/requestApi";
 import { Dialog } from "../../ui/Dialog";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { messages } from "./messages";

@@ -1,6 +1,6 @@
 /** A long text: its beginning, which fades out, and a button that shows all of it. */
 import { type ReactNode, useLayoutEffect, useRef, useState } from "react";
-import styles from "../../requests/Requests.module.css";
+import styles from "../../agentRequests/Requests.module.css";
 import { Button, joined } from "../../ui/controls";
 import local from "./Request.module.css";
 

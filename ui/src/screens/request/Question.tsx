@@ -1,15 +1,15 @@
 /** The question that a request waits on, and the box for its answer. */
 import { CircleHelp, Send } from "lucide-react";
 import { useState } from "react";
+import { Markdown } from "../../agentRequests/Markdown";
+import { messages as common } from "../../agentRequests/messages";
+import { requestTone } from "../../agentRequests/RequestStatus";
+import { questionText, withoutChoices } from "../../agentRequests/request";
+import { type AgentRequest, resume } from "../../agentRequests/requestApi";
 import { useMay } from "../../api/access";
 import { useAct } from "../../api/queries";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
-import { Markdown } from "../../requests/Markdown";
-import { messages as common } from "../../requests/messages";
-import { requestTone } from "../../requests/RequestStatus";
-import { questionText, withoutChoices } from "../../requests/request";
-import { type AgentRequest, resume } from "../../requests/requestApi";
 import { Arming, useIsArmed } from "../../ui/arming";
 import { Button, Field, joined, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";

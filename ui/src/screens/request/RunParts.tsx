@@ -1,12 +1,12 @@
 /** What a run has done so far: its steps beside the text of the request, and its live log. */
 import { ArrowDown, ListChecks, ScrollText } from "lucide-react";
 import { type ReactNode, useState } from "react";
+import { useRequestWords } from "../../agentRequests/RequestStatus";
+import styles from "../../agentRequests/Requests.module.css";
+import { type AgentRequest, type AgentRun, type RunStep, readRuns } from "../../agentRequests/requestApi";
 import { queryClient, useRead } from "../../api/queries";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { useRequestWords } from "../../requests/RequestStatus";
-import styles from "../../requests/Requests.module.css";
-import { type AgentRequest, type AgentRun, type RunStep, readRuns } from "../../requests/requestApi";
 import { Button, Select } from "../../ui/controls";
 import { StatusIcon } from "../../ui/status";
 import { UserText } from "../../ui/UserText";

@@ -1,14 +1,8 @@
 /** One request: what is wanted, planned and reported, its steps, its log, and the question it waits on. */
 import { FileText, Trash2, TriangleAlert } from "lucide-react";
 import { useState } from "react";
-import { useMay } from "../../api/access";
-import { reasonText } from "../../api/agentCodes";
-import { useRead } from "../../api/queries";
-import { href, navigate, pathTo, useQueryState } from "../../app/router";
-import type { ScreenProps } from "../../app/screens";
-import { useMessages } from "../../i18n/messages";
-import { Markdown } from "../../requests/Markdown";
-import { messages as common } from "../../requests/messages";
+import { Markdown } from "../../agentRequests/Markdown";
+import { messages as common } from "../../agentRequests/messages";
 import {
   ActionButton,
   OpenPr,
@@ -16,10 +10,21 @@ import {
   RequestStatus,
   requestTone,
   useRequestWords,
-} from "../../requests/RequestStatus";
-import styles from "../../requests/Requests.module.css";
-import { isDeletable, momentOf, PHASES, reasonOf, requestPath } from "../../requests/request";
-import { type AgentRequest, deleteRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
+} from "../../agentRequests/RequestStatus";
+import styles from "../../agentRequests/Requests.module.css";
+import { isDeletable, momentOf, PHASES, reasonOf, requestPath } from "../../agentRequests/request";
+import {
+  type AgentRequest,
+  deleteRequest,
+  type RequestDetail,
+  readRequest,
+} from "../../agentRequests/requestApi";
+import { useMay } from "../../api/access";
+import { reasonText } from "../../api/agentCodes";
+import { useRead } from "../../api/queries";
+import { href, navigate, pathTo, useQueryState } from "../../app/router";
+import type { ScreenProps } from "../../app/screens";
+import { useMessages } from "../../i18n/messages";
 import { messages as dialogTexts } from "../../triggers/messages";
 import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { ButtonLink, IconButton, joined, Segments } from "../../ui/controls";

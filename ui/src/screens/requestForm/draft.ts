@@ -1,5 +1,5 @@
 /** What is typed into the form of a request, and the body that it makes. */
-import type { RequestDetail } from "../../requests/requestApi";
+import type { RequestDetail } from "../../agentRequests/requestApi";
 import type { Draft } from "../../ui/draftForm";
 
 export const EMPTY: Draft = { title: "", priority: "P2", tags: "", want: "" };

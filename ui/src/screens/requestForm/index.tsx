@@ -2,15 +2,20 @@
 
 import { Save } from "lucide-react";
 import { useState } from "react";
+import { messages as common } from "../../agentRequests/messages";
+import styles from "../../agentRequests/Requests.module.css";
+import { PRIORITIES, requestPath } from "../../agentRequests/request";
+import {
+  changeRequest,
+  createRequest,
+  type RequestDetail,
+  readRequest,
+} from "../../agentRequests/requestApi";
 import type { Problem } from "../../api/problem";
 import { useAct, useRead } from "../../api/queries";
 import { href, navigate } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
-import { messages as common } from "../../requests/messages";
-import styles from "../../requests/Requests.module.css";
-import { PRIORITIES, requestPath } from "../../requests/request";
-import { changeRequest, createRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
 import { Button, ButtonLink } from "../../ui/controls";
 import { ChoiceField, type Draft, FormContext, LinesField, TextField, type Wrong } from "../../ui/draftForm";
 import { Form } from "../../ui/Form";

@@ -1,17 +1,30 @@
 /** The board: every request by status, then priority, then the newest. */
 import { Bot, Plus, Stethoscope } from "lucide-react";
 import { useState } from "react";
+import { messages as common } from "../../agentRequests/messages";
+import {
+  ActionButton,
+  OpenPr,
+  Priority,
+  RequestStatus,
+  useRequestWords,
+} from "../../agentRequests/RequestStatus";
+import styles from "../../agentRequests/Requests.module.css";
+import {
+  type Group,
+  groups,
+  momentOf,
+  questionOnly,
+  reasonOf,
+  requestPath,
+} from "../../agentRequests/request";
+import { type AgentRequest, readRequests } from "../../agentRequests/requestApi";
 import { useMay } from "../../api/access";
 import { reasonText } from "../../api/agentCodes";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { folded } from "../../lib/folding";
-import { messages as common } from "../../requests/messages";
-import { ActionButton, OpenPr, Priority, RequestStatus, useRequestWords } from "../../requests/RequestStatus";
-import styles from "../../requests/Requests.module.css";
-import { type Group, groups, momentOf, questionOnly, reasonOf, requestPath } from "../../requests/request";
-import { type AgentRequest, readRequests } from "../../requests/requestApi";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";

@@ -5,15 +5,15 @@ import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { ButtonLink } from "../../ui/controls";
 import { Page } from "../../ui/Page";
-import { isOpenIn, nextOf, useInbox } from "./inbox";
 import { messages } from "./messages";
+import { isOpenIn, nextOf, useQuestions } from "./useQuestions";
 import styles from "./Wait.module.css";
 import { WaitPanel } from "./WaitPanel";
 
 export default function WaitScreen({ params }: ScreenProps) {
   const t = useMessages(messages);
   const id = params.id ?? "";
-  const inbox = useInbox();
+  const inbox = useQuestions();
   const isOpen = isOpenIn(inbox, id);
   const next = nextOf(inbox.waits, id);
   const toNext = next && (

@@ -1,9 +1,9 @@
 /** Shows the beginning of a file. Nothing in it is executed, and nothing is loaded for it. */
 import { useEffect, useState } from "react";
+import { Markdown } from "../../../agentRequests/Markdown";
 import { useRead } from "../../../api/queries";
 import { useMessages } from "../../../i18n/messages";
 import { visible } from "../../../lib/visible";
-import { Markdown } from "../../../requests/Markdown";
 import { Dialog } from "../../../ui/Dialog";
 import { Loading, ProblemBox } from "../../../ui/feedback";
 import { TextTable } from "../../../ui/TextTable";

@@ -10,7 +10,7 @@ export interface Inbox extends HumanWaits {
   waits: HumanWait[];
 }
 
-export function useInbox(): Inbox {
+export function useQuestions(): Inbox {
   const touch = useSource(true);
   const fetch = async (request: Request) => {
     const answer = await send(request);

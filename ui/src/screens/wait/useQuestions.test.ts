@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type HumanWait, nextOf } from "./inbox";
+import { type HumanWait, nextOf } from "./useQuestions";
 
 const waits = ["a", "b", "c"].map((wait_id) => ({ wait_id }) as HumanWait);
 
