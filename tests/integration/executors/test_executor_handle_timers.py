@@ -1,4 +1,4 @@
-"""The timers of a child process: they end with the process, and continue as long as they are needed."""
+"""The timers of an executor's handle: they end with the process, and continue as long as they are needed."""
 
 import asyncio
 import os
@@ -48,6 +48,7 @@ async def test_the_id_of_an_exited_process_is_not_used_again(
     """Neither by the timer of a task limit, nor when another process is started."""
     child, clock = executor.started, FakeClockLoop()
     monkeypatch.setattr(child, "_loop", clock)
+    monkeypatch.setattr(child._time_limits, "_loop", clock)
     child.data_received(frame(LIMIT))
     execution = executor.begin(new_run("vanishing"))
     await asyncio.wait({child.exited})
@@ -60,7 +61,7 @@ async def test_the_id_of_an_exited_process_is_not_used_again(
     clock.advance(3600)
     await executor.end()
     assert killed == []
-    assert child._timed_out is None
+    assert child._time_limits.exceeded is None
 
 
 async def test_an_executor_that_is_still_sending_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +70,7 @@ async def test_an_executor_that_is_still_sending_is_not_killed(monkeypatch: pyte
     result = frame(Printed(lines=[LogLine(ts=0.0, stream="stdout", text="x" * 1000)]))
     killed: list[float] = []
     with fake_child() as (child, theirs):
-        monkeypatch.setattr(child, "_loop", clock)
+        monkeypatch.setattr(child._time_limits, "_loop", clock)
         monkeypatch.setattr(child, "kill_group", lambda: killed.append(clock.time()))
         child.begin(new_run("noop"), NO_EVENTS)
         theirs.sendall(frame(LIMIT))

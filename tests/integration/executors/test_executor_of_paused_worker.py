@@ -92,7 +92,7 @@ async def test_an_executor_exits_while_it_prints_to_a_worker_that_does_not_read(
         child, transport = executor.started, executor.started.transport
         assert transport is not None
         # Its timers would read.
-        child._loop = FakeClockLoop()  # type: ignore[assignment]
+        child._loop = child._time_limits._loop = FakeClockLoop()  # type: ignore[assignment]
         execution = executor.begin(new_run(flow))
         await eventually(lambda: child.current, describe="the run was sent")
         transport.pause_reading()

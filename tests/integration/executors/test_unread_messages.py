@@ -90,9 +90,9 @@ async def test_a_task_that_ended_within_its_limit_has_not_timed_out(
     executor: ExecutorUnderTest, tmp_path: Path
 ) -> None:
     child, clock = executor.started, FakeClockLoop()
-    child._loop = clock  # type: ignore[assignment]
+    child._loop = child._time_limits._loop = clock  # type: ignore[assignment]
     execution = executor.begin(a_run("chain", tmp_path))
-    await eventually(lambda: child._limits, describe="the limit is known")
+    await eventually(lambda: child._time_limits._timers, describe="the limit is known")
     stop_reading(executor)
     (tmp_path / "limited-may-end").touch()
     await started(tmp_path, "after")
@@ -105,9 +105,9 @@ async def test_a_task_that_ended_within_its_limit_has_not_timed_out(
 
 async def test_a_task_past_its_limit_has_timed_out(executor: ExecutorUnderTest, tmp_path: Path) -> None:
     child, clock = executor.started, FakeClockLoop()
-    child._loop = clock  # type: ignore[assignment]
+    child._loop = child._time_limits._loop = clock  # type: ignore[assignment]
     execution = executor.begin(a_run("chain", tmp_path))
-    await eventually(lambda: child._limits, describe="the limit is known")
+    await eventually(lambda: child._time_limits._timers, describe="the limit is known")
     clock.advance(TASK_LIMIT_SEC * 2)
     await asyncio.wait({child.exited})
     clock.advance(TASK_LIMIT_SEC)

@@ -37,6 +37,7 @@ from pyoco_server.worker.executors.os_process import (
 )
 from pyoco_server.worker.executors.stdio_pipes import StdioPipes
 from pyoco_server.worker.executors.task_processes import TASK_PROCESSES
+from pyoco_server.worker.executors.task_time_limits import TaskTimeLimits
 from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
 from pyoco_server.worker.ipc.pipes import DeathPipe, unread_bytes
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
@@ -71,8 +72,6 @@ _START_TIMEOUT_SEC = 60.0
 _STOP_TIMEOUT_SEC = 5.0
 # How long to wait for the last messages of an exiting process.
 _LAST_MESSAGES_SEC = 0.5
-# The executor reports a task that exceeds its limit. If it does not within this time, it is killed.
-_UNRESPONSIVE_SEC = 1.0
 # The longest queue after the current run. The longer it is, the fewer wake-ups are needed.
 _QUEUE_LENGTH = 15
 # Only as many runs are queued as should start within this time, judged by the duration of the last run.
@@ -157,8 +156,7 @@ class ExecutorHandle(asyncio.Protocol):
         self._recall_timer: asyncio.TimerHandle | None = None
         self._progress: Progress | None = None
         self._progress_requested = False
-        self._limits: dict[str, tuple[LimitStarted, asyncio.TimerHandle]] = {}
-        self._timed_out: LimitStarted | None = None
+        self._time_limits = TaskTimeLimits(self)
         self._last_output = LastOutput()
         # For the folder that the process may keep for its next run.
         self._last_run: Run | None = None
@@ -280,8 +278,8 @@ class ExecutorHandle(asyncio.Protocol):
         if self._violation is not None:
             how = f"sent an invalid message, and was ended: {self._violation}"
             return ExecutorCrashed(f"the executor process {how}", self._last_output.text)
-        if self._timed_out is not None:
-            return TaskTimedOut(self._timed_out)
+        if self._time_limits.exceeded is not None:
+            return TaskTimedOut(self._time_limits.exceeded)
         return ExecutorCrashed(f"the executor process {how_ended(code)}", self._last_output.text)
 
     async def _remove_folders(self, run: Run) -> None:
@@ -431,7 +429,8 @@ class ExecutorHandle(asyncio.Protocol):
     def _start_first(self) -> None:
         """Another run is the current one now."""
         self._runs[0].started_at = time.monotonic()
-        self._progress, self._progress_requested, self._timed_out = None, False, None
+        self._progress, self._progress_requested = None, False
+        self._time_limits.begin_run()
         self._last_output.clear()
         self._pipes.begin_run()
 
@@ -441,7 +440,7 @@ class ExecutorHandle(asyncio.Protocol):
         if not outcome.not_started:
             self._run_sec = outcome.took_sec
             self._queue_limit = queue_limit(outcome.took_sec)
-        self._drop_limits()
+        self._time_limits.end_all()
         # An exiting process reports nothing after this.
         self.on_output(self._pipes.end_run(self._attempt, exiting=outcome.must_restart))
         execution = self._runs.popleft()
@@ -480,9 +479,9 @@ class ExecutorHandle(asyncio.Protocol):
         elif isinstance(message, OutputPart):
             self._on_output_part(message)
         elif isinstance(message, LimitStarted):
-            self._set_limit(message, message.limit_sec + _UNRESPONSIVE_SEC)
+            self._time_limits.start(message)
         elif isinstance(message, LimitEnded):
-            self._drop_limit(message.key)
+            self._time_limits.end(message.key)
         elif isinstance(message, Progress):
             self._on_progress(message)
         else:
@@ -524,7 +523,7 @@ class ExecutorHandle(asyncio.Protocol):
         self._take_last_outcome()
         self._lost = True
         # Its process id may soon belong to another process.
-        self._drop_limits()
+        self._time_limits.end_all()
         if self._recall_timer is not None:
             self._recall_timer.cancel()
             self._recall_timer = None
@@ -594,31 +593,6 @@ class ExecutorHandle(asyncio.Protocol):
         # It may have been sent while its run was ending.
         if self.current is not None and self.current.run.run_id == progress.run_id:
             self._progress = progress
-
-    def _on_limit(self, task: LimitStarted) -> None:
-        responsive = self.read_waiting()
-        limit, _ = self._limits.get(task.key, (None, None))
-        if limit is not task:
-            # It has ended. A task of the next run may have the same key.
-            return
-        if responsive:
-            # It may not have been able to send everything while this process was paused.
-            self._set_limit(task, _UNRESPONSIVE_SEC)
-        else:
-            self._timed_out = task
-            self.kill_group()
-
-    def _set_limit(self, task: LimitStarted, after_sec: float) -> None:
-        self._limits[task.key] = task, self._loop.call_later(after_sec, self._on_limit, task)
-
-    def _drop_limits(self) -> None:
-        for key in list(self._limits):
-            self._drop_limit(key)
-
-    def _drop_limit(self, key: str) -> None:
-        _, timer = self._limits.pop(key, (None, None))
-        if timer is not None:
-            timer.cancel()
 
 
 def queue_limit(run_sec: float) -> int:
