@@ -1,6 +1,7 @@
 """Maintenance of waits: ends them at their deadline, and completes what a stopped gateway has left undone.
 
-This says when; what happens at a deadline is in wait_transitions.py (`expired`).
+This says when. What becomes of a wait at its deadline is in wait_transitions.py (`expired`); the answer that
+its task receives, the default, in records/waits/wait_models.py (`WaitRecord.value` and `resolved`).
 
 Every gateway runs one without coordination: each action is a compare-and-set, or may be repeated. Its cost
 follows what is due and what was written: a timer ends waits at their deadlines; and a run is checked, a

@@ -51,7 +51,11 @@ def satisfied(
 
 
 def expired(wait: WaitRecord, *, at: float) -> WaitRecord:
-    """The wait after its deadline. Its answer is the default of the question, if it has one."""
+    """The wait after its deadline.
+
+    Only its state changes: where it is read, its answer is the default of the question, if it has one
+    (`WaitRecord.value` in records/waits/wait_models.py).
+    """
     return structs.replace(wait, state=WaitState.EXPIRED, decided_at=at)
 
 
