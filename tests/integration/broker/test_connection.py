@@ -137,7 +137,7 @@ def test_asyncio_wait_for_is_not_used() -> None:
 async def test_a_server_that_is_too_old_is_reported_with_the_cure(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "_MIN_API_LEVEL", 99)
+    monkeypatch.setattr(streams_and_buckets, "_MIN_API_LEVEL", 99)
     async with connected(config, ready=False) as connection:
         await eventually(lambda: "too old" in connection.state.detail, describe="the reason is known")
         with pytest.raises(NatsUnavailable, match=r"too old; nats-server 2\.14 or newer is needed: upgrade"):
