@@ -1,9 +1,10 @@
 import { act, renderHook } from "@testing-library/react";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { recordResponse, useConnection } from "./connection";
 
 beforeEach(() => {
   vi.useFakeTimers();
+  // A clock of its own: the one that all screens share may tick already, by real time.
+  vi.resetModules();
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -11,7 +12,8 @@ afterEach(() => {
 
 const pass = (seconds: number) => act(() => vi.advanceTimersByTime(seconds * 1000));
 
-it("a gateway that is silent for two heartbeats does not respond", () => {
+it("a gateway that is silent for two heartbeats does not respond", async () => {
+  const { recordResponse, useConnection } = await import("./connection");
   const { result } = renderHook(useConnection);
   act(recordResponse);
   const since = Date.now() / 1000;
