@@ -114,7 +114,8 @@ async def test_pickling_a_result_does_not_count(tmp_path: Path) -> None:
     flows.mkdir()
     (flows / "chain.py").write_text(FLOWS)
     async with started_executor(flows) as executor, asyncio.timeout(LIMIT_SEC):
-        executor.started._loop = clock = FakeClockLoop()  # type: ignore[assignment]
+        clock = FakeClockLoop()
+        executor.started._loop = executor.started._time_limits._loop = clock  # type: ignore[assignment]
         execution = executor.begin(new_run("chain", folder=str(tmp_path)))
         await eventually((tmp_path / "pickling").exists, describe="the result is being pickled")
         clock.advance(1200)
